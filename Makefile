@@ -1,0 +1,61 @@
+# `make` prints help. The same commands run locally and in continuous integration.
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DELETE_ON_ERROR:
+
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.ready
+LOCKS := $(wildcard src/onceward/jars/*.xml src/onceward/jars/*.sha256)
+# A python of your own: make setup PYTHON=/path/to/python3.12
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+ARGS ?=
+
+.PHONY: help setup check format test demo bench clean
+
+help:  ## what there is to make
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@echo '  ARGS="…" is handed on:  make demo ARGS="--kills 3"   make test ARGS="-k broker"'
+
+setup: $(STAMP)  ## the virtual environment in .venv, and the jars in the user's cache
+
+$(STAMP): requirements.lock pyproject.toml $(LOCKS)
+	@test -n "$(PYTHON)" || { echo "Onceward needs Python 3.11 or newer, and there is no python3 on PATH." \
+	  "Install it, or name one: make setup PYTHON=/path/to/python3.11" >&2; exit 1; }
+	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "Onceward needs Python 3.11 or newer; $(PYTHON) is $$("$(PYTHON)" -V 2>&1)." \
+	  "Name another: make setup PYTHON=/path/to/python3.11" >&2; exit 1; }
+	@test -x "$${JAVA_HOME:-/nowhere}/bin/java" || command -v java >/dev/null || { \
+	  echo "Onceward needs Java 17 or newer, and there is neither JAVA_HOME nor a java on PATH." \
+	  "Install a JDK 17 (Debian: openjdk-17-jre-headless), or set JAVA_HOME." >&2; exit 1; }
+	@test -x $(BIN)/python || "$(PYTHON)" -m venv $(VENV) || { \
+	  echo "$(PYTHON) cannot make a virtual environment (Debian: install python3-venv)." >&2; \
+	  rm -rf $(VENV); exit 1; }
+	$(BIN)/python -m pip install --disable-pip-version-check -q --require-hashes -r requirements.lock
+	$(BIN)/python -m pip install --disable-pip-version-check -q --no-deps --no-build-isolation -e .
+	$(BIN)/onceward jars fetch
+	@touch $(STAMP)
+
+check: $(STAMP)  ## format, lint, strict types, room order
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(STAMP)  ## put the code into shape
+	$(BIN)/ruff check --fix-only -q .
+	$(BIN)/ruff format .
+
+test: $(STAMP)  ## every test, on real processes
+	$(BIN)/python -m pytest $(ARGS)
+
+demo: $(STAMP)  ## kill a pipeline at random, then count what was lost or doubled
+	$(BIN)/onceward demo $(ARGS)
+
+bench: $(STAMP)  ## the figures of this machine
+	$(BIN)/onceward bench $(ARGS)
+
+clean:  ## remove what make has made (the jars in the user's cache stay)
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .import_linter_cache .pytest_cache
+	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,32 @@
+"""The command `onceward`. Exit codes: 0 fine, 1 failed, 2 wrong usage, 3 a violation was found.
+
+Sub-commands import what is heavy (pyspark, pyarrow) inside their functions: help must be quick.
+"""
+
+import sys
+
+import typer
+
+from onceward.cli import jars, kafka
+from onceward.cli.run import run
+from onceward.cli.output import EXIT_FAILED, progress
+from onceward.errors import OncewardError
+
+app = typer.Typer(
+    name="onceward",
+    help="Exactly-once, end to end, for PySpark Structured Streaming.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,  # what is not an OncewardError is a bug: show the plain traceback
+)
+app.add_typer(kafka.app, name="kafka")
+app.add_typer(jars.app, name="jars")
+app.command()(run)
+
+
+def main() -> None:
+    try:
+        app()
+    except OncewardError as error:
+        progress(f"onceward: {error}")
+        sys.exit(EXIT_FAILED)

@@ -1,0 +1,25 @@
+"""How every command speaks: results to standard output, progress to standard error."""
+
+import json
+import sys
+from collections.abc import Mapping
+from typing import Annotated, Final
+
+import typer
+
+EXIT_FAILED: Final = 1
+EXIT_USAGE: Final = 2  # click's own
+EXIT_VIOLATION: Final = 3
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object as the last line.")]
+
+
+def progress(text: str) -> None:
+    sys.stderr.write(f"{text}\n")
+    sys.stderr.flush()
+
+
+def result(facts: Mapping[str, object], text: str, *, as_json: bool) -> None:
+    """What the command found out: `facts` for programs, `text` for people."""
+    sys.stdout.write(f"{json.dumps(facts) if as_json else text}\n")
+    sys.stdout.flush()

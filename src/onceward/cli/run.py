@@ -1,0 +1,55 @@
+"""`onceward run`: the pipelines of a file, in this process."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from onceward.cli.output import AsJson, progress, result
+
+
+def run(
+    file: Annotated[Path, typer.Argument(help="A Python file with build(spark).", show_default=False)],
+    *,
+    once: Annotated[bool, typer.Option("--once", help="Put out what is there now, then end.")] = False,
+    trigger: Annotated[
+        str | None, typer.Option(help="Epochs at this interval: 1s, 500ms. Default: as fast as possible.")
+    ] = None,
+    master: Annotated[str | None, typer.Option(help="Spark's master. Default: local[*].")] = None,
+    take_over: Annotated[
+        bool, typer.Option("--take-over", help="Fence a living driver of the same home at once.")
+    ] = False,
+    trust_ledger: Annotated[
+        bool, typer.Option("--trust-ledger", help="Go on from the ledger where Kafka has lost the marker.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Run the pipelines that FILE's build(spark) returns; Ctrl-C and SIGTERM finish the epoch in hand."""
+    if once and trigger is not None:
+        raise typer.BadParameter("--once and --trigger exclude each other")
+    from onceward.pipeline import host
+    from onceward.pipeline.session import session
+
+    build = host.load(file)
+    spark = session(file.stem, master=master)
+    try:
+        ended = host.run(
+            build(spark),
+            trigger="once" if once else trigger,
+            take_over=take_over,
+            trust_ledger=trust_ledger,
+            report=progress,
+        )
+    finally:
+        spark.stop()
+    facts = [
+        {
+            "name": query.name,
+            "epochs": query.epochs_committed,
+            "rows": query.rows_committed,
+            "last_epoch": query.epochs[-1].epoch if query.epochs else None,
+        }
+        for query in ended.queries
+    ]
+    text = "\n".join(f"{it['name']}: {it['epochs']} epochs, {it['rows']} rows put out" for it in facts)
+    result({"ended": ended.by, "pipelines": facts}, text, as_json=as_json)

@@ -1,0 +1,127 @@
+"""The job's process and everything it starts: the JVM, Spark's Python daemon, its workers.
+
+They share one session. A process group would not do: Spark's Python daemon makes a group of its own.
+"""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from onceward.errors import OncewardError
+
+POLL_S: Final = 0.02
+KILL_TIMEOUT_S: Final = 20.0
+STOP_TIMEOUT_S: Final = 60.0  # it finishes its epoch, then Spark's JVM ends
+LOG_TAIL_LINES: Final = 40
+
+
+class DemoFailed(OncewardError):
+    """The demo could not be carried through; nothing is said about the guarantee."""
+
+
+class JobProcess:
+    """One run of the job. As a context manager it leaves nothing behind."""
+
+    def __init__(self, bootstrap: str, folder: Path) -> None:
+        self.log = folder / "job.log"
+        litter = folder / "tmp"
+        litter.mkdir(exist_ok=True)
+        command = [sys.executable, "-m", "onceward.demo.job", "--bootstrap", bootstrap, "--folder", str(folder)]
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                command,
+                cwd=folder,
+                env={**os.environ, "TMPDIR": str(litter)},
+                stdin=subprocess.PIPE,  # held open by us: the job ends with us
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.kill()
+
+    def require_alive(self) -> None:
+        """Nobody but us may end it: a job that dies by itself has failed."""
+        code = self._process.poll()
+        if code is not None:
+            raise DemoFailed(f"the job ended by itself (exit code {code}); nobody had killed it. {self.log_tail()}")
+
+    def kill(self) -> int:
+        """SIGKILL to all of it at once, as a power cut would; how many processes that were."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        killed: set[int] = {self._process.pid}
+        deadline = time.monotonic() + KILL_TIMEOUT_S
+        while members := _session(self._process.pid):
+            if time.monotonic() > deadline:
+                raise DemoFailed(f"processes of the job do not end, not even after SIGKILL: {sorted(members)}")
+            for pid in members - killed:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            killed |= members
+            time.sleep(POLL_S)
+        self._reap()
+        return len(killed)
+
+    def stop(self) -> None:
+        """SIGTERM: the epoch in hand is finished."""
+        self._process.terminate()
+        try:
+            code = self._process.wait(STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            raise DemoFailed(
+                f"the job did not stop within {STOP_TIMEOUT_S:.0f} s of SIGTERM. {self.log_tail()}"
+            ) from None
+        if code != 0:
+            raise DemoFailed(f"the job did not stop cleanly (exit code {code}). {self.log_tail()}")
+        self.kill()
+
+    def log_tail(self) -> str:
+        lines = self.log.read_text(errors="replace").splitlines()[-LOG_TAIL_LINES:]
+        return f"The end of {self.log}:\n" + "\n".join(f"  {line}" for line in lines)
+
+    def _reap(self) -> None:
+        self._process.wait(KILL_TIMEOUT_S)
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+
+
+def _session(leader: int) -> set[int]:
+    """The living processes of a session; one that has ended and waits to be reaped does not count."""
+    return {pid for pid in _living() if _session_of(pid) == leader}
+
+
+def _session_of(pid: int) -> int | None:
+    try:
+        return os.getsid(pid)
+    except (ProcessLookupError, PermissionError):
+        return None
+
+
+def _living() -> set[int]:
+    if sys.platform == "linux":
+        return {int(it.name) for it in Path("/proc").iterdir() if it.name.isdigit() and not _ended(it)}
+    listed = subprocess.run(
+        ["ps", "-A", "-o", "pid=,state="], capture_output=True, text=True, check=True, timeout=10
+    )
+    rows = (line.split() for line in listed.stdout.splitlines())
+    return {int(pid) for pid, state, *_ in rows if not state.startswith("Z")}
+
+
+def _ended(process: Path) -> bool:
+    try:
+        return (process / "stat").read_text(errors="replace").rpartition(")")[2].split()[0] in "ZX"
+    except OSError:
+        return True

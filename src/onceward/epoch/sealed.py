@@ -1,0 +1,35 @@
+"""Our files' envelope: one JSON object, then its SHA-256. What fails the check is named, never used."""
+
+import hashlib
+from typing import TypeVar
+
+import msgspec
+
+from onceward.errors import HomeMismatch, LedgerCorrupt
+
+S = TypeVar("S", bound=msgspec.Struct)
+
+
+def seal(value: msgspec.Struct) -> bytes:
+    """Encode with a checksum line."""
+    body = msgspec.json.encode(value)
+    return body + b"\n" + hashlib.sha256(body).hexdigest().encode() + b"\n"
+
+
+def unseal(data: bytes, kind: type[S], name: str, newest_format: int) -> S:
+    """Decode and verify; the error names the file."""
+    body, newline, rest = data.partition(b"\n")
+    if not newline or rest != hashlib.sha256(body).hexdigest().encode() + b"\n":
+        raise LedgerCorrupt(
+            f"{name} is damaged: its checksum does not match ({len(data)} bytes). Restore the file from a backup "
+            "of the home; do not delete it, or the pipeline cannot tell what it has already put out."
+        )
+    found = msgspec.json.decode(body)
+    if isinstance(found, dict) and found.get("format", 0) > newest_format:
+        raise HomeMismatch(
+            f"{name} has format {found['format']}, written by a newer Onceward; this one reads up to {newest_format}"
+        )
+    try:
+        return msgspec.convert(found, type=kind)
+    except msgspec.ValidationError as error:
+        raise LedgerCorrupt(f"{name} is whole, but holds no {kind.__name__} ({error}): files were swapped") from error

@@ -1,0 +1,90 @@
+"""Where a home's own files live: small files, written whole or not at all, and synced before they count."""
+
+import os
+import uuid
+from pathlib import Path
+from typing import Protocol
+
+
+class Storage(Protocol):
+    """What the ledger and the lease need of a file system. Names are relative, with `/`."""
+
+    def read(self, name: str) -> bytes | None:
+        """The file's bytes, or None if there is none."""
+
+    def names(self, folder: str) -> list[str]:
+        """The file names in a folder, sorted; empty if there is none."""
+
+    def replace(self, name: str, data: bytes, *, sync: bool = True) -> None:
+        """Put the file there, whole, instead of what was there."""
+
+    def claim(self, name: str, data: bytes) -> bool:
+        """Put the file there, whole, unless one is there already: False then."""
+
+    def remove(self, name: str) -> None:
+        """Take the file away; none there is fine."""
+
+
+class LocalStorage:
+    """A directory of a POSIX file system."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def read(self, name: str) -> bytes | None:
+        """The file's bytes, or None if there is none."""
+        try:
+            return (self.root / name).read_bytes()
+        except FileNotFoundError:
+            return None
+
+    def names(self, folder: str) -> list[str]:
+        """The file names in a folder, sorted, without our temporary ones."""
+        try:
+            return sorted(file.name for file in (self.root / folder).iterdir() if not file.name.startswith("."))
+        except FileNotFoundError:
+            return []
+
+    def replace(self, name: str, data: bytes, *, sync: bool = True) -> None:
+        """Write beside it, sync, rename over it, sync the folder."""
+        target = self.root / name
+        temporary = self._write_beside(target, data, sync=sync)
+        temporary.replace(target)
+        if sync:
+            _sync_folder(target.parent)
+
+    def claim(self, name: str, data: bytes) -> bool:
+        """Write beside it, sync, link it in: the link fails if the name is taken."""
+        target = self.root / name
+        temporary = self._write_beside(target, data, sync=True)
+        try:
+            os.link(temporary, target)
+        except FileExistsError:
+            return False
+        finally:
+            temporary.unlink()
+        _sync_folder(target.parent)
+        return True
+
+    def remove(self, name: str) -> None:
+        """Take the file away; none there is fine."""
+        (self.root / name).unlink(missing_ok=True)
+
+    @staticmethod
+    def _write_beside(target: Path, data: bytes, *, sync: bool) -> Path:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        temporary = target.parent / f".{target.name}.{uuid.uuid4().hex}"
+        with temporary.open("wb") as file:
+            file.write(data)
+            file.flush()
+            if sync:
+                os.fsync(file.fileno())
+        return temporary
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

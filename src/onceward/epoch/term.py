@@ -1,0 +1,168 @@
+"""Who may drive a home: the term and its lease.
+
+Each start claims the next term number. The holder keeps moving a counter; whoever wants the home watches
+that counter on its own clock and takes over once it has stood still, so no two clocks are ever compared.
+Pure but for the storage: clock and sleep are passed in.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from onceward.epoch.sealed import seal, unseal
+from onceward.epoch.storage import Storage
+from onceward.errors import HomeInUse, LedgerCorrupt, PipelineFenced
+
+FORMAT: Final = 1
+FOLDER: Final = "terms"
+RENEW_S: Final = 1.0
+LEASE_S: Final = 5.0  # a counter that stands still this long has no living holder: five missed renewals
+WAIT_S: Final = 8.0  # how long a start waits for a living holder to let go
+LOOK_S: Final = 0.1
+
+
+class Holder(msgspec.Struct, frozen=True, kw_only=True):
+    """Who claimed a term, in words for people and in facts for a check on the same machine."""
+
+    format: int = FORMAT
+    term: int
+    pipeline: str
+    host: str
+    machine: str  # identifies one boot of one kernel and process namespace
+    pid: int
+    process_start: str
+    since: str
+
+    def __str__(self) -> str:
+        return f"process {self.pid} on {self.host}, since {self.since} (term {self.term})"
+
+
+class Beat(msgspec.Struct, frozen=True, kw_only=True):
+    """The lease's counter."""
+
+    format: int = FORMAT
+    count: int
+    released: bool = False
+
+
+class Start(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a term began: entries of older terms about later epochs do not count."""
+
+    format: int = FORMAT
+    term: int
+    after_epoch: int
+
+
+@dataclass(slots=True)
+class Term:
+    """A claimed term."""
+
+    storage: Storage
+    number: int
+    holder: Holder
+    count: int = 0
+
+    def renew(self) -> None:
+        """Move the counter."""
+        self.count += 1
+        self._beat(released=False)
+
+    def release(self) -> None:
+        """Let go at once, so that the next start need not wait."""
+        self.count += 1
+        self._beat(released=True)
+
+    def begin(self, after_epoch: int) -> None:
+        """Record what was committed when this term began."""
+        start = Start(term=self.number, after_epoch=after_epoch)
+        self.storage.replace(f"{FOLDER}/{self.number:06d}.start", seal(start))
+
+    def require_current(self) -> None:
+        """Raise `PipelineFenced` if a newer term exists."""
+        if self.storage.read(f"{FOLDER}/{self.number + 1:06d}.json") is not None:
+            newest = newest_holder(self.storage)
+            raise PipelineFenced(
+                f"pipeline {self.holder.pipeline!r} was taken over by {newest}; this driver holds term {self.number} "
+                "and stops. Nothing it had open is visible; the newer driver goes on from the last commit."
+            )
+
+    def _beat(self, *, released: bool) -> None:
+        # Not synced: only living observers read it, and after a power cut there is no holder to protect.
+        beat = Beat(count=self.count, released=released)
+        self.storage.replace(f"{FOLDER}/{self.number:06d}.lease", seal(beat), sync=False)
+
+
+def acquire(
+    storage: Storage,
+    describe: Callable[[int], Holder],
+    *,
+    is_dead: Callable[[Holder], bool],
+    clock: Callable[[], float],
+    sleep: Callable[[float], None],
+    take_over: bool = False,
+    report: Callable[[str], None] = lambda _: None,
+) -> Term:
+    """Claim the next term, waiting for a holder's lease to run out; `HomeInUse` if it lives on."""
+    began = clock()
+    watched: tuple[int, int] | None = None
+    moved_at, alive = began, False
+    while True:
+        holder = newest_holder(storage)
+        number = holder.term if holder else 0
+        beat = _read_beat(storage, number)
+        if watched != (number, beat.count):
+            alive = watched is not None
+            watched, moved_at = (number, beat.count), clock()
+            if holder and not beat.released and not alive:
+                report(f"the home is held by {holder}; waiting for its lease")
+        free = holder is None or beat.released or take_over or is_dead(holder)
+        if free or clock() - moved_at >= LEASE_S:
+            claimed = describe(number + 1)
+            if storage.claim(f"{FOLDER}/{number + 1:06d}.json", seal(claimed)):
+                term = Term(storage, number + 1, claimed)
+                term.renew()
+                _forget(storage, number - 20)
+                return term
+            continue  # somebody else was quicker: watch them
+        if alive and clock() - began >= WAIT_S:
+            raise HomeInUse(
+                f"the home is in use by {holder}, which is alive. Stop it first, or start with --take-over "
+                "(take_over=True) to fence it and take its place at once."
+            )
+        sleep(LOOK_S)
+
+
+def boundaries(storage: Storage) -> dict[int, int]:
+    """For each term that began: the last epoch committed before it."""
+    found = {}
+    for name in storage.names(FOLDER):
+        if name.endswith(".start") and (data := storage.read(f"{FOLDER}/{name}")) is not None:
+            start = unseal(data, Start, f"{FOLDER}/{name}", FORMAT)
+            found[start.term] = start.after_epoch
+    return found
+
+
+def newest_holder(storage: Storage) -> Holder | None:
+    """The holder of the newest term."""
+    names = [name for name in storage.names(FOLDER) if name.endswith(".json")]
+    if not names or (data := storage.read(f"{FOLDER}/{names[-1]}")) is None:
+        return None
+    return unseal(data, Holder, f"{FOLDER}/{names[-1]}", FORMAT)
+
+
+def _read_beat(storage: Storage, number: int) -> Beat:
+    name = f"{FOLDER}/{number:06d}.lease"
+    data = storage.read(name)
+    try:
+        return unseal(data, Beat, name, FORMAT) if data is not None else Beat(count=0)
+    except LedgerCorrupt:  # never synced, so a power cut may tear it; it then stands still like any dead holder's
+        return Beat(count=-1)
+
+
+def _forget(storage: Storage, newest: int) -> None:
+    """Old terms' leases; claims and starts stay, for they decide which entries count."""
+    for name in storage.names(FOLDER):
+        if name.endswith(".lease") and int(name.split(".")[0]) <= newest:
+            storage.remove(f"{FOLDER}/{name}")

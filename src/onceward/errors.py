@@ -1,0 +1,123 @@
+"""Every error Onceward raises on purpose. Names state the fact; messages name the setting and the fix.
+
+OncewardError
+├── ConfigurationError          refused before anything was read or written
+│   ├── InvalidName             a pipeline name that is no valid id
+│   ├── InvalidRows             columns or types a sink cannot take
+│   ├── SourceNotReplayable     the first half of end to end is missing
+│   ├── SinkNotTransactional    the second half of end to end is missing
+│   ├── SpeculationEnabled      Spark may run a task twice at once
+│   ├── TransactionsUnsupported the broker lacks transaction.version 2
+│   ├── TopicUnusable           a topic is missing, too small, or not ours to write
+│   └── HomeMismatch            the home belongs to another pipeline or another format
+├── HomeInUse                   another driver holds the home and is alive
+├── PipelineFenced              a newer driver owns the pipeline; this one adds nothing more
+├── ReplayDiverged              a replay differs from what readers have already seen
+├── MarkerMissing               committed epochs are known, but Kafka has no marker of them
+├── LedgerCorrupt               a file of ours fails its checksum, is cut short or is gone
+├── EpochFailed                 an epoch was aborted as often as allowed; nothing of it is visible
+├── CommitUnproven              whether an epoch is out could not be learned in time
+├── RecordTooLarge              one record is over the topic's max.message.bytes
+├── BrokerUnreachable           no broker answered before the deadline
+├── BrokerRefused               a broker answered with an error code that is final
+├── JarsUnavailable             a jar could not be fetched, or is not the locked one
+├── JavaUnusable                Java is missing or too old
+├── DevBrokerError              the development broker could not be started or stopped
+└── PipelineFileError           the file given to `onceward run` has no usable build(spark)
+"""
+
+
+class OncewardError(Exception):
+    """The root: `except OncewardError` catches what Onceward says on purpose, and nothing else."""
+
+
+class ConfigurationError(OncewardError):
+    """Refused before anything was read or written."""
+
+
+class InvalidName(ConfigurationError):
+    """A pipeline's name is its transactional id and its consumer group, for ever."""
+
+
+class InvalidRows(ConfigurationError):
+    """The rows handed to a sink have columns or types it cannot take."""
+
+
+class SourceNotReplayable(ConfigurationError):
+    """Exactly-once needs a source that can give the same events again."""
+
+
+class SinkNotTransactional(ConfigurationError):
+    """Exactly-once needs a sink that commits atomically or ignores repeats."""
+
+
+class SpeculationEnabled(ConfigurationError):
+    """Two copies of one task would write with the same sequence numbers."""
+
+
+class TransactionsUnsupported(ConfigurationError):
+    """Only the repaired transaction protocol (KIP-890) keeps the guarantee."""
+
+
+class TopicUnusable(ConfigurationError):
+    """A topic is missing, has too few partitions, or may not be written."""
+
+
+class HomeMismatch(ConfigurationError):
+    """The home was made by another pipeline, or by a format this version cannot read."""
+
+
+class HomeInUse(OncewardError):
+    """Another driver holds this home and renews its lease."""
+
+
+class PipelineFenced(OncewardError):
+    """A newer driver owns the pipeline. Stop: whatever was open here has been aborted or finished there."""
+
+
+class ReplayDiverged(OncewardError):
+    """A replayed epoch differs from what was committed: the query is not deterministic."""
+
+
+class MarkerMissing(OncewardError):
+    """The ledger knows committed epochs and Kafka has no marker: starting from zero would duplicate."""
+
+
+class LedgerCorrupt(OncewardError):
+    """A ledger file fails its checksum, is cut short or is missing."""
+
+
+class EpochFailed(OncewardError):
+    """The epoch was aborted as often as allowed; nothing of it is visible."""
+
+
+class CommitUnproven(OncewardError):
+    """Whether the epoch is out could not be learned in time. The next start resolves it."""
+
+
+class RecordTooLarge(OncewardError):
+    """One record exceeds what its topic accepts."""
+
+
+class BrokerUnreachable(OncewardError):
+    """No broker answered before the deadline."""
+
+
+class BrokerRefused(OncewardError):
+    """A broker answered with an error that repeating will not cure."""
+
+
+class JarsUnavailable(OncewardError):
+    """A locked jar could not be fetched, or what arrived is not what the lock names."""
+
+
+class JavaUnusable(OncewardError):
+    """Java is missing or older than 17."""
+
+
+class DevBrokerError(OncewardError):
+    """The development broker could not be started, stopped or found."""
+
+
+class PipelineFileError(OncewardError):
+    """The file has no usable build(spark)."""

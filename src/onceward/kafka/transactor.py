@@ -1,0 +1,269 @@
+"""Drives an epoch's transaction against the brokers: sends what the table asks for, reads what comes back.
+
+`transaction.py` decides; this module does. An unknown answer is repeated or resolved by asking for
+ownership and reading the marker, never by an abort.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from kafka.protocol.consumer import OffsetFetchRequest
+from kafka.protocol.producer import EndTxnRequest, InitProducerIdRequest, TxnOffsetCommitRequest
+
+from onceward import crashpoints
+from onceward.epoch.outcome import Outcome, TopicPartition
+from onceward.errors import BrokerRefused, BrokerUnreachable, CommitUnproven, ConfigurationError, OncewardError
+from onceward.kafka import marker as markers
+from onceward.kafka.codes import Code, Meaning, code
+from onceward.kafka.marker import Marker
+from onceward.kafka.transaction import EpochTransaction, Event, Identity, State
+from onceward.kafka.wire import GROUP, TRANSACTION, AnswerLost, Wire
+
+RESOLVE_TIMEOUT_S: Final = 180.0  # a cluster that lost its coordinator has a new one long before this
+RETRY_S: Final = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)  # 51 right after EndTxn lasts milliseconds
+
+log = logging.getLogger("onceward.kafka")
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """What the pipeline's group holds: the last marker and the positions committed with it."""
+
+    marker: Marker | None
+    positions: Mapping[TopicPartition, int]
+
+
+class Transactor:
+    """The holder of one transactional id. Its `identity` is that of the next transaction."""
+
+    def __init__(self, wire: Wire, pipeline: str, timeout_ms: int) -> None:
+        self.wire = wire
+        self.pipeline = pipeline
+        self.timeout_ms = timeout_ms
+        self._identity: Identity | None = None
+
+    @property
+    def identity(self) -> Identity:
+        """The producer id and epoch that the next transaction's records carry."""
+        if self._identity is None:
+            raise AssertionError("fence() comes first")
+        return self._identity
+
+    def fence(self) -> Identity:
+        """Take the pipeline over: every older holder of the id is refused from now on, its open work aborted."""
+        answer = self._until_settled(lambda: self._init(None), "InitProducerId")
+        if answer.meaning is not Meaning.ACCEPTED:
+            raise self._refusal(answer)
+        crashpoints.reach("fenced")
+        return self.identity
+
+    def read_marker(self) -> Committed:
+        """The newest committed marker and positions; waits while a transaction over them is still completing."""
+        found: list[Committed] = []
+        answer = self._until_settled(lambda: self._fetch_marker(found), "OffsetFetch")
+        if answer.meaning is not Meaning.ACCEPTED:
+            raise BrokerRefused(f"the marker of {self.pipeline!r} cannot be read: {answer.name}, {answer.says}")
+        return found[-1]
+
+    def begin(self, epoch: int) -> EpochTransaction:
+        """Open the epoch. Kafka learns of it with the first record: transaction.version 2 enrols implicitly."""
+        return EpochTransaction(epoch=epoch, identity=self.identity)
+
+    def commit(
+        self,
+        transaction: EpochTransaction,
+        *,
+        positions: Mapping[TopicPartition, int],
+        lineage: str,
+        term: int,
+        outcome: Outcome,
+    ) -> EpochTransaction:
+        """Mark and end the transaction. The result is COMMITTED, ABORTED (redo the epoch) or FENCED."""
+        full, short = markers.of(lineage=lineage, epoch=transaction.epoch, term=term, outcome=outcome)
+        texts = {place: full if index == 0 else short for index, place in enumerate(sorted(positions))}
+
+        def committed(found: Committed) -> bool:
+            marker = found.marker
+            return marker is not None and marker.lineage == lineage and marker.epoch >= transaction.epoch
+
+        return self._drive(transaction.after(Event.WRITTEN), positions, texts, committed)
+
+    def abort(self, transaction: EpochTransaction) -> EpochTransaction:
+        """Abandon the transaction. The result is ABORTED or FENCED."""
+        return self._drive(transaction.after(Event.WRITE_FAILED), {}, {}, lambda _: False)
+
+    def _drive(
+        self,
+        transaction: EpochTransaction,
+        positions: Mapping[TopicPartition, int],
+        texts: Mapping[TopicPartition, str],
+        committed: Callable[[Committed], bool],
+    ) -> EpochTransaction:
+        """Send the request of each state until none is left."""
+        deadline, tries, found = time.monotonic() + RESOLVE_TIMEOUT_S, 0, list[Committed]()
+        old = transaction.identity
+        senders: Mapping[State, Callable[[], Code]] = {
+            State.MARKING: lambda: self._mark(old, positions, texts),
+            State.COMMITTING: lambda: self._end(old, commit=True),
+            State.ABORTING: lambda: self._end(old, commit=False),
+            State.RECLAIMING: lambda: self._init(old),
+            State.READING: lambda: self._fetch_marker(found),
+        }
+        while not transaction.over:
+            try:
+                answer = senders[transaction.state]()
+            except AnswerLost as lost:
+                log.warning("epoch %d: %s, asking again", transaction.epoch, lost)
+                event: Event | None = Event.ANSWER_LOST
+            else:
+                event = self._event(transaction, answer, found=committed(found[-1]) if found else None)
+            if event is not None and event is not Event.ANSWER_LOST:
+                if event is Event.ACCEPTED and transaction.state is State.MARKING:
+                    crashpoints.reach("marked", transaction.epoch)
+                transaction, tries = transaction.after(event), 0
+                continue
+            if time.monotonic() > deadline:
+                raise CommitUnproven(
+                    f"pipeline {self.pipeline!r}, epoch {transaction.epoch}: Kafka gave no answer to "
+                    f"{transaction.state.name} within {RESOLVE_TIMEOUT_S:.0f} s. Nothing is lost: the next start "
+                    "reads the marker and finishes or redoes the epoch. Check that the brokers are up."
+                )
+            time.sleep(RETRY_S[min(tries, len(RETRY_S) - 1)])
+            tries += 1
+        return transaction
+
+    def _event(self, transaction: EpochTransaction, answer: Code, *, found: bool | None) -> Event | None:
+        """What an answer means in this state; None: not done yet, ask again."""
+        meaning = Meaning.REFUSED if self._topic_is_gone(transaction.state, answer) else answer.meaning
+        if meaning in (Meaning.RETRY, Meaning.MOVED):
+            return None
+        if meaning is Meaning.ACCEPTED:
+            if transaction.state is State.READING:
+                return Event.MARKER_FOUND if found else Event.MARKER_ABSENT
+            return Event.ACCEPTED
+        if meaning is Meaning.IDENTITY_LOST:
+            log.warning("epoch %d: %s in %s", transaction.epoch, answer.name, transaction.state.name)
+            return Event.SUCCESSOR_FOUND if transaction.state is State.RECLAIMING else Event.IDENTITY_LOST
+        if transaction.state is State.MARKING:
+            log.error("epoch %d: the marker was refused: %s, %s", transaction.epoch, answer.name, answer.says)
+            return Event.REFUSED
+        raise self._refusal(answer)
+
+    @staticmethod
+    def _topic_is_gone(state: State, answer: Code) -> bool:
+        """A marker on a topic that was deleted will not succeed by asking again."""
+        return state is State.MARKING and answer.name == "UNKNOWN_TOPIC_OR_PARTITION"
+
+    def _refusal(self, answer: Code) -> OncewardError:
+        if answer.name == "INVALID_TRANSACTION_TIMEOUT":
+            return ConfigurationError(
+                f"transaction_timeout_ms={self.timeout_ms} is over the broker's transaction.max.timeout.ms; "
+                "lower KafkaSink(transaction_timeout_ms=...) or raise the broker's setting"
+            )
+        return BrokerRefused(f"transactional id {self.pipeline!r}: {answer.name}, {answer.says}")
+
+    def _until_settled(self, request: Callable[[], Code], what: str) -> Code:
+        deadline, reason, tries = time.monotonic() + RESOLVE_TIMEOUT_S, "", 0
+        while time.monotonic() < deadline:
+            try:
+                answer = request()
+                if answer.meaning not in (Meaning.RETRY, Meaning.MOVED):
+                    return answer
+                reason = answer.name
+            except AnswerLost as lost:
+                reason = str(lost)
+            time.sleep(RETRY_S[min(tries, len(RETRY_S) - 1)])
+            tries += 1
+        raise BrokerUnreachable(f"{what} for {self.pipeline!r} had no answer in {RESOLVE_TIMEOUT_S:.0f} s: {reason}")
+
+    def _init(self, expected: Identity | None) -> Code:
+        """InitProducerId; with an expected identity it succeeds only if nobody else has asked since (KIP-360)."""
+        answer = self.wire.call_coordinator(
+            self.pipeline,
+            TRANSACTION,
+            lambda: InitProducerIdRequest(
+                transactional_id=self.pipeline,
+                transaction_timeout_ms=self.timeout_ms,
+                producer_id=expected.producer_id if expected else -1,
+                producer_epoch=expected.producer_epoch if expected else -1,
+                enable2_pc=False,
+                keep_prepared_txn=False,
+            ),
+        )
+        if answer.error_code == 0:
+            self._identity = Identity(answer.producer_id, answer.producer_epoch)
+        return self._judge(answer.error_code, TRANSACTION)
+
+    def _mark(
+        self, identity: Identity, positions: Mapping[TopicPartition, int], texts: Mapping[TopicPartition, str]
+    ) -> Code:
+        topic = TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic
+        partition = topic.TxnOffsetCommitRequestPartition
+        topics: dict[str, list[object]] = {}
+        for place, offset in sorted(positions.items()):
+            entry = partition(
+                partition_index=place.partition,
+                committed_offset=offset,
+                committed_leader_epoch=-1,
+                committed_metadata=texts[place],
+            )
+            topics.setdefault(place.topic, []).append(entry)
+        answer = self.wire.call_coordinator(
+            self.pipeline,
+            GROUP,
+            lambda: TxnOffsetCommitRequest(
+                transactional_id=self.pipeline,
+                group_id=self.pipeline,
+                producer_id=identity.producer_id,
+                producer_epoch=identity.producer_epoch,
+                generation_id=-1,
+                member_id="",
+                group_instance_id=None,
+                topics=[topic(name=name, partitions=partitions) for name, partitions in topics.items()],
+            ),
+        )
+        numbers = [partition.error_code for topic in answer.topics for partition in topic.partitions]
+        return self._judge(next((number for number in numbers if number), 0), GROUP)
+
+    def _end(self, identity: Identity, *, commit: bool) -> Code:
+        answer = self.wire.call_coordinator(
+            self.pipeline,
+            TRANSACTION,
+            lambda: EndTxnRequest(
+                transactional_id=self.pipeline,
+                producer_id=identity.producer_id,
+                producer_epoch=identity.producer_epoch,
+                committed=commit,
+            ),
+        )
+        if answer.error_code == 0:
+            self._identity = Identity(answer.producer_id, answer.producer_epoch)
+        return self._judge(answer.error_code, TRANSACTION)
+
+    def _fetch_marker(self, found: list[Committed]) -> Code:
+        group = OffsetFetchRequest.OffsetFetchRequestGroup
+        answer = self.wire.call_coordinator(
+            self.pipeline,
+            GROUP,
+            lambda: OffsetFetchRequest(
+                groups=[group(group_id=self.pipeline, member_id=None, member_epoch=-1, topics=None)],
+                require_stable=True,
+                max_version=9,  # 10 wants topic ids
+            ),
+        ).groups[0]
+        partitions = [(topic.name, partition) for topic in answer.topics for partition in topic.partitions]
+        number = next((n for n in (answer.error_code, *(part.error_code for _, part in partitions)) if n), 0)
+        if number == 0:
+            marker = markers.newest(part.metadata or "" for _, part in partitions)
+            positions = {TopicPartition(name, part.partition_index): part.committed_offset for name, part in partitions}
+            found.append(Committed(marker, positions))
+        return self._judge(number, GROUP)
+
+    def _judge(self, number: int, kind: int) -> Code:
+        found = code(number)
+        if found.meaning is Meaning.MOVED:
+            self.wire.forget_coordinator(self.pipeline, kind)
+        return found

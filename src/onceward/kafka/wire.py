@@ -1,0 +1,250 @@
+"""The one door to Kafka's wire: an adapter over kafka-python's protocol classes and connections.
+
+A request has three outcomes: an answer, `AnswerLost` (sent, and nobody knows whether it was carried
+out), or an exception that means it was never sent. Callers decide what a lost answer means for them.
+Not for use from several threads at once.
+"""
+
+import re
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeVar
+
+import kafka.errors
+from kafka.future import Future
+from kafka.net.compat import KafkaNetClient
+from kafka.protocol.admin import CreateTopicsRequest, DescribeConfigsRequest
+from kafka.protocol.metadata import ApiVersionsRequest, FindCoordinatorRequest, MetadataRequest
+
+from onceward.errors import BrokerRefused, BrokerUnreachable, ConfigurationError, TransactionsUnsupported
+from onceward.kafka.codes import Meaning, code
+
+GROUP: Final = 0  # coordinator types of FindCoordinator
+TRANSACTION: Final = 1
+REQUEST_TIMEOUT_MS: Final = 30_000  # Kafka's own default for request.timeout.ms
+SETTLE_TIMEOUT_S: Final = 60.0  # a cluster that restarts elects leaders and loads logs well within this
+RETRY_S: Final = 0.02
+TRANSACTION_VERSION: Final = 2  # KIP-890: every transaction has a producer epoch of its own
+
+# Kafka's names for client settings, as users know them, and kafka-python's.
+SETTINGS: Final[Mapping[str, str]] = {
+    "security.protocol": "security_protocol",
+    "sasl.mechanism": "sasl_mechanism",
+    "sasl.username": "sasl_plain_username",
+    "sasl.password": "sasl_plain_password",
+    "ssl.ca.location": "ssl_cafile",
+    "ssl.certificate.location": "ssl_certfile",
+    "ssl.key.location": "ssl_keyfile",
+    "ssl.key.password": "ssl_password",
+    "client.id": "client_id",
+}
+
+
+T = TypeVar("T")
+
+
+class AnswerLost(Exception):
+    """The request may or may not have been carried out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """Where a Kafka cluster is and how to talk to it. Secrets stay out of its repr."""
+
+    bootstrap: str
+    settings: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    def __post_init__(self) -> None:
+        for server in self.bootstrap.split(","):
+            if not re.fullmatch(r"\s*(\[[0-9a-fA-F:.]+\]|[^\s:,\[\]]+):\d{1,5}\s*", server):
+                raise ConfigurationError(
+                    f"bootstrap {self.bootstrap!r} is not a list of host:port; give it as 'host:9092,other:9092'"
+                )
+        unknown = sorted(set(self.settings) - set(SETTINGS))
+        if unknown:
+            raise ConfigurationError(
+                f"unknown Kafka setting {', '.join(unknown)}; known settings are {', '.join(sorted(SETTINGS))}"
+            )
+
+
+class Wire:
+    """Connections to one cluster, opened at first use."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self._client: KafkaNetClient | None = None
+        self._coordinators: dict[tuple[str, int], int] = {}
+
+    def close(self) -> None:
+        """Close every connection; the next call opens them again."""
+        if self._client is not None:
+            client, self._client = self._client, None
+            client.close()
+        self._coordinators.clear()
+
+    def client(self, timeout_s: float = REQUEST_TIMEOUT_MS / 1000) -> KafkaNetClient:
+        """The connected client, bootstrapped."""
+        if self._client is None:
+            settings = {SETTINGS[name]: value for name, value in self.cluster.settings.items()}
+            client = KafkaNetClient(
+                bootstrap_servers=self.cluster.bootstrap.split(","),
+                request_timeout_ms=REQUEST_TIMEOUT_MS,
+                # The sender keeps five requests in flight itself; the limit here only must not be lower.
+                max_in_flight_requests_per_connection=16,
+                receive_message_max_bytes=64 << 20,
+                reconnect_backoff_ms=20,
+                reconnect_backoff_max_ms=500,
+                **{"client_id": "onceward", **settings},
+            )
+            try:
+                client.check_version(timeout_ms=int(timeout_s * 1000))
+            except kafka.errors.KafkaError as error:
+                client.close()
+                raise BrokerUnreachable(
+                    f"no Kafka broker at {self.cluster.bootstrap} let us in ({type(error).__name__}: {error}); "
+                    "check the address, that the broker runs, and the security settings"
+                ) from error
+            self._client = client
+        return self._client
+
+    def any_node(self) -> int:
+        """A broker to ask about the cluster as a whole."""
+        client = self.client()
+        deadline = time.monotonic() + SETTLE_TIMEOUT_S
+        while (node := client.least_loaded_node()) is None:
+            self.poll(RETRY_S)
+            if time.monotonic() > deadline:
+                raise BrokerUnreachable(f"no broker of {self.cluster.bootstrap} is reachable")
+        return int(node)
+
+    def send(self, node: int, request: object) -> Future:
+        """Put a request on its way; `poll` until the future is done, with an exception if the answer is lost."""
+        try:
+            return self.client().send(node, request)
+        except (kafka.errors.KafkaError, OSError) as error:
+            return Future().failure(error)
+
+    def poll(self, timeout_s: float, future: Future | None = None) -> None:
+        """Let connections read and write for at most `timeout_s`, or until `future` is done."""
+        self.client().poll(timeout_ms=max(0, int(timeout_s * 1000)), future=future)
+
+    def call(self, node: int, request: object) -> Any:
+        """Send, wait, answer. `AnswerLost` when nobody knows."""
+        try:
+            return self.client().send_and_receive(node, request, timeout_ms=REQUEST_TIMEOUT_MS)
+        except kafka.errors.AuthenticationFailedError as error:
+            raise BrokerRefused(f"the broker refused our credentials: {error}; check sasl.* and ssl.*") from error
+        except (kafka.errors.KafkaError, OSError) as error:
+            raise AnswerLost(f"{type(request).__name__} to broker {node}: {type(error).__name__} {error}") from error
+
+    def call_coordinator(self, key: str, kind: int, request: Callable[[], object]) -> Any:
+        """Send to the coordinator of a group or a transactional id. A lost answer forgets who that was."""
+        try:
+            return self.call(self.coordinator(key, kind), request())
+        except AnswerLost:
+            self.forget_coordinator(key, kind)
+            raise
+
+    def forget_coordinator(self, key: str, kind: int) -> None:
+        """Look the coordinator up again next time."""
+        self._coordinators.pop((key, kind), None)
+
+    def coordinator(self, key: str, kind: int) -> int:
+        """The broker in charge of a group or a transactional id, waited for while it is being elected."""
+        known = self._coordinators.get((key, kind))
+        if known is not None:
+            return known
+
+        def look_up() -> int | None:
+            request = FindCoordinatorRequest(key=key, key_type=kind, coordinator_keys=[key])
+            found = self.call(self.any_node(), request).coordinators[0]
+            return int(found.node_id) if self._settled(found.error_code, f"coordinator of {key!r}") else None
+
+        node = self.settle(look_up, f"the coordinator of {key!r}")
+        self._coordinators[key, kind] = node
+        return node
+
+    def topics(self, names: Iterable[str]) -> dict[str, list[int]]:
+        """The leaders of each existing topic's partitions (-1 while electing); a missing topic is left out."""
+        wanted = [MetadataRequest.MetadataRequestTopic(name=name) for name in sorted(set(names))]
+        request = MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
+        found: dict[str, list[int]] = {}
+        for topic in self.settle(lambda: self.call(self.any_node(), request), "the cluster's metadata").topics:
+            if topic.error_code == 0:
+                leaders = {p.partition_index: p.leader_id for p in topic.partitions}
+                found[topic.name] = [leaders.get(index, -1) for index in range(max(leaders, default=-1) + 1)]
+            elif code(topic.error_code).meaning is Meaning.REFUSED:
+                raise BrokerRefused(f"topic {topic.name!r}: {code(topic.error_code).says}")
+        return found
+
+    def topic_settings(self, names: Iterable[str]) -> dict[str, dict[str, str]]:
+        """Each topic's effective configuration."""
+        resource = DescribeConfigsRequest.DescribeConfigsResource
+        wanted = [
+            resource(resource_type=2, resource_name=name, configuration_keys=["max.message.bytes"])
+            for name in sorted(set(names))
+        ]
+        request = DescribeConfigsRequest(resources=wanted, include_synonyms=False, include_documentation=False)
+        answer = self.settle(lambda: self.call(self.any_node(), request), "the topics' configuration")
+        return {
+            result.resource_name: {entry.name: entry.value for entry in result.configs}
+            for result in answer.results
+            if result.error_code == 0
+        }
+
+    def create_topics(
+        self, names: Iterable[str], partitions: int, replicas: int = 1, settings: Mapping[str, str] | None = None
+    ) -> None:
+        """Make topics and wait until every partition has a leader; existing ones stay as they are."""
+        topic = CreateTopicsRequest.CreatableTopic
+        names = sorted(set(names))
+        configs = [topic.CreatableTopicConfig(name=name, value=value) for name, value in (settings or {}).items()]
+        wanted = [
+            topic(name=name, num_partitions=partitions, replication_factor=replicas, assignments=[], configs=configs)
+            for name in names
+        ]
+        request = CreateTopicsRequest(topics=wanted, timeout_ms=REQUEST_TIMEOUT_MS, validate_only=False)
+        answer = self.settle(lambda: self.call(self.any_node(), request), "the making of topics")
+        for result in answer.topics:
+            if result.error_code not in (0, 36):  # 36: it exists
+                raise BrokerRefused(f"topic {result.name!r} could not be made: {result.error_message}")
+
+        def led() -> bool | None:
+            found = self.topics(names)
+            return True if set(found) == set(names) and all(-1 not in leaders for leaders in found.values()) else None
+
+        self.settle(led, "leaders for the new topics")
+
+    def require_transactions(self) -> None:
+        """Refuse a cluster without the repaired transaction protocol, and say why (C10)."""
+        request = ApiVersionsRequest(client_software_name="onceward", client_software_version="1")
+        answer = self.settle(lambda: self.call(self.any_node(), request), "the cluster's features")
+        levels = {feature.name: feature.max_version_level for feature in answer.finalized_features or ()}
+        level = levels.get("transaction.version", 0)
+        if level < TRANSACTION_VERSION:
+            raise TransactionsUnsupported(
+                f"the cluster at {self.cluster.bootstrap} has transaction.version {level}; Onceward needs "
+                f"{TRANSACTION_VERSION} (Kafka 4.0 or newer, KIP-890), because the older protocol can lose and tear "
+                "transactions. Upgrade the brokers, then: kafka-features.sh upgrade --feature transaction.version=2"
+            )
+
+    def settle(self, attempt: Callable[[], T | None], what: str) -> T:
+        """Repeat a harmless question until it has an answer, with a deadline."""
+        deadline, reason = time.monotonic() + SETTLE_TIMEOUT_S, "no answer"
+        while time.monotonic() < deadline:
+            try:
+                if (answer := attempt()) is not None:
+                    return answer
+            except AnswerLost as lost:
+                reason = str(lost)
+            time.sleep(RETRY_S)
+        raise BrokerUnreachable(
+            f"{what} could not be had from {self.cluster.bootstrap} within {SETTLE_TIMEOUT_S:.0f} s: {reason}"
+        )
+
+    def _settled(self, number: int, what: str) -> bool:
+        found = code(number)
+        if found.meaning is Meaning.REFUSED or found.meaning is Meaning.IDENTITY_LOST:
+            raise BrokerRefused(f"{what}: {found.name}, {found.says}")
+        return found.meaning is Meaning.ACCEPTED

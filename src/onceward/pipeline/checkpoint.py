@@ -1,0 +1,129 @@
+"""What Onceward reads of Spark's own checkpoint: the positions at which an epoch ends."""
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from onceward.epoch.outcome import TopicPartition
+from onceward.errors import HomeMismatch
+
+
+@dataclass(frozen=True, slots=True)
+class Positions:
+    """Where each source ends: Spark's own text of it, and the Kafka ones as numbers."""
+
+    texts: list[str]
+    kafka: Mapping[TopicPartition, int]
+
+
+class Checkpoint:
+    """Spark's directory of a query, read only."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def positions(self, epoch: int) -> Positions:
+        """From Spark's offset log, which has the entry before the epoch runs."""
+        text = (self.path / "offsets" / str(epoch)).read_text("utf-8")
+        _version, _metadata, *sources = text.splitlines()
+        return Positions(sources, _kafka(sources))
+
+    def input_rows(self, epoch: int, end: Positions) -> int | None:
+        """How many offsets the epoch spans, if all its sources are Kafka; None when that cannot be told."""
+        if not end.texts or len(end.kafka) != sum(len(_offsets(text)) for text in end.texts if _is_kafka(text)):
+            return None
+        if not all(_is_kafka(text) for text in end.texts):
+            return None
+        before: Mapping[TopicPartition, int] = {}
+        if epoch > 0:
+            earlier = [number for number in self._numbers("offsets") if number < epoch]
+            if not earlier:
+                return None
+            before = self.positions(max(earlier)).kafka
+        elif self.path.joinpath("sources", "0", "0").exists():
+            before = self._initial(len(end.texts))
+        return sum(max(0, offset - before.get(place, 0)) for place, offset in end.kafka.items())
+
+    def sync_positions(self, epoch: int) -> None:
+        """Make the offset log's entry survive a power cut; Spark itself only closes the file."""
+        for path in (self.path / "offsets" / str(epoch), self.path / "offsets"):
+            descriptor = os.open(path, os.O_RDONLY)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+
+    def planned(self) -> int | None:
+        """The newest epoch in the offset log."""
+        return max(self._numbers("offsets"), default=None)
+
+    def finished(self, epoch: int) -> bool:
+        """Whether Spark's commit log has the epoch."""
+        return (self.path / "commits" / str(epoch)).exists()
+
+    def require_intact(self, committed: int) -> None:
+        """Refuse a checkpoint that lost what the pipeline has already put out."""
+        planned = self._numbers("offsets")
+        if planned and not (self.path / "metadata").exists():
+            raise HomeMismatch(
+                f"{self.path} has lost its file 'metadata', so Spark would take the query for a new one. Restore the "
+                "checkpoint from a backup."
+            )
+        if committed >= 0 and committed not in planned:
+            raise HomeMismatch(
+                f"epoch {committed} is out, but Spark's checkpoint {self.path} "
+                f"{'ends at epoch ' + str(max(planned)) if planned else 'is empty'}: it was deleted or is an old copy. "
+                "Going on would put epochs out again. Restore the whole home from one backup, or give the pipeline a "
+                "new name and a new home."
+            )
+
+    def _numbers(self, log: str) -> list[int]:
+        try:
+            return [int(file.name) for file in (self.path / log).iterdir() if file.name.isdigit()]
+        except FileNotFoundError:
+            return []
+
+    def _initial(self, sources: int) -> dict[TopicPartition, int]:
+        """Where the first epoch began, as each Kafka source noted it."""
+        found: dict[TopicPartition, int] = {}
+        for index in range(sources):
+            note = self.path / "sources" / str(index) / "0"
+            if note.exists():
+                text = note.read_bytes().split(b"\n", 1)[-1].decode("utf-8", "replace")
+                if _is_kafka(text):
+                    found.update(_kafka([text]))
+        return found
+
+
+def _kafka(texts: list[str]) -> dict[TopicPartition, int]:
+    """Two sources over one topic: the earlier position counts, since a group has one place per partition."""
+    found: dict[TopicPartition, int] = {}
+    for text in texts:
+        for place, offset in _offsets(text).items():
+            found[place] = min(offset, found.get(place, offset))
+    return found
+
+
+def _is_kafka(text: str) -> bool:
+    return bool(_offsets(text))
+
+
+def _offsets(text: str) -> dict[TopicPartition, int]:
+    """Kafka's positions look like {"topic": {"0": 42}}; anything else is another source's."""
+    try:
+        topics = json.loads(text)
+    except ValueError:
+        return {}
+    if not isinstance(topics, dict) or not all(isinstance(value, dict) for value in topics.values()):
+        return {}
+    try:
+        return {
+            TopicPartition(topic, int(partition)): offset
+            for topic, partitions in topics.items()
+            for partition, offset in partitions.items()
+            if isinstance(offset, int)
+        }
+    except ValueError:
+        return {}

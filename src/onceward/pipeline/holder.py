@@ -1,0 +1,47 @@
+"""Who this process is, and whether another one on this machine is still there."""
+
+import os
+import socket
+from datetime import UTC, datetime
+from pathlib import Path
+
+from onceward.epoch.term import Holder
+
+
+def this_process(pipeline: str, term: int) -> Holder:
+    """The holder that this process is."""
+    return Holder(
+        term=term,
+        pipeline=pipeline,
+        host=socket.gethostname(),
+        machine=_machine(),
+        pid=os.getpid(),
+        process_start=_process_start(os.getpid()),
+        since=datetime.now(UTC).isoformat(timespec="seconds"),
+    )
+
+
+def is_dead(holder: Holder) -> bool:
+    """Certain only for a process of this very machine and boot; anything else must let its lease run out."""
+    if not holder.machine or holder.machine != _machine():
+        return False
+    return _process_start(holder.pid) != holder.process_start
+
+
+def _machine() -> str:
+    """One boot of one kernel, and one process namespace: containers on a host do not share pids."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
+        return f"{boot}/{Path('/proc/self/ns/pid').readlink()}"
+    except OSError:
+        return ""
+
+
+def _process_start(pid: int) -> str:
+    """The start time in /proc tells a process from a later one with the same number; "" if there is none."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace")
+    except OSError:
+        return ""
+    fields = stat.rpartition(")")[2].split()
+    return "" if fields[0] in "ZX" else fields[19]

@@ -1,0 +1,143 @@
+"""A running pipeline: Spark's query with epochs, a stop that finishes the epoch in hand, and our own errors."""
+
+import threading
+import time
+from types import TracebackType
+from typing import Any, Final, Self
+
+from pyspark.errors import StreamingQueryException
+from pyspark.sql.streaming.query import StreamingQuery
+
+from onceward.epoch.ledger import Entry
+from onceward.epoch.term import RENEW_S, Term
+from onceward.errors import OncewardError
+from onceward.pipeline.runner import EpochRunner, Stopping, cause_of
+
+COMMIT_LOG_S: Final = 10.0  # Spark writes its commit log within milliseconds after the epoch
+LOOK_S: Final = 0.02
+
+
+class Query:
+    """What `Pipeline.start` returns."""
+
+    def __init__(self, name: str, spark_query: StreamingQuery, runner: EpochRunner, term: Term) -> None:
+        self.name = name
+        self.spark_query = spark_query
+        self._runner = runner
+        self._closed = threading.Lock()
+        self._term = term
+        self._released = False
+        self._lease = threading.Thread(target=self._keep_lease, name=f"onceward-lease-{name}", daemon=True)
+        self._over = threading.Event()
+        self._lease.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    @property
+    def is_active(self) -> bool:
+        """Whether Spark still runs it."""
+        return bool(self.spark_query.isActive)
+
+    @property
+    def status(self) -> dict[str, Any]:
+        """Spark's status."""
+        return dict(self.spark_query.status)
+
+    @property
+    def last_progress(self) -> Any:
+        """Spark's progress of the last epoch."""
+        return self.spark_query.lastProgress
+
+    @property
+    def epochs(self) -> list[Entry]:
+        """The last epochs that this driver committed, oldest first."""
+        return list(self._runner.finished)
+
+    @property
+    def epochs_committed(self) -> int:
+        """How many epochs this driver has put out."""
+        return self._runner.epochs_committed
+
+    @property
+    def rows_committed(self) -> int:
+        """How many rows this driver has put out."""
+        return self._runner.rows_committed
+
+    def exception(self) -> BaseException | None:
+        """Why the pipeline stopped, if it failed: our own error where there is one."""
+        failed = self.spark_query.exception()
+        if failed is None or isinstance(self._runner.failure, Stopping) or self._was_stopped(failed):
+            return None
+        return cause_of(self._runner.failure, failed)
+
+    def wait(self, timeout_s: float | None = None) -> bool:
+        """Until the pipeline ends, or `timeout_s` have passed (False then). A failure is raised."""
+        try:
+            ended = (
+                self.spark_query.awaitTermination(timeout_s)  # type: ignore[arg-type]
+                if timeout_s is not None
+                else (self.spark_query.awaitTermination(), True)[1]
+            )
+        except StreamingQueryException:
+            ended = True
+        if not ended:
+            return False
+        self._close()
+        failure = self.exception()
+        if failure is not None:
+            raise failure
+        return True
+
+    def stop(self) -> None:
+        """Finish the epoch in hand, then stop. Harmless when stopped already; a failure is raised."""
+        self._runner.stopping.set()
+        if self.is_active:
+            self._runner.idle.wait()
+            self._await_commit_log()
+            self.spark_query.stop()
+        self._close()
+        failure = self.exception()
+        if isinstance(failure, OncewardError):
+            raise failure
+
+    def process_all_available(self) -> None:
+        """Until everything that is there now has been put out; for tests and notebooks."""
+        try:
+            self.spark_query.processAllAvailable()
+        except StreamingQueryException:
+            self.wait()
+
+    def _was_stopped(self, failed: BaseException) -> bool:
+        return self._runner.stopping.is_set() and Stopping.__name__ in str(failed)
+
+    def _await_commit_log(self) -> None:
+        """Let Spark note the epoch as done, so that the next start need not replay it."""
+        done = self._runner.finished
+        deadline = time.monotonic() + COMMIT_LOG_S
+        while done and self.is_active and not self._runner.checkpoint.finished(done[-1].epoch):
+            if time.monotonic() > deadline:
+                return  # the next start replays that epoch and writes nothing
+            time.sleep(LOOK_S)
+
+    def _keep_lease(self) -> None:
+        while not self._over.wait(RENEW_S):
+            self._term.renew()
+            if not self.is_active:
+                return
+
+    def _close(self) -> None:
+        with self._closed:
+            if self._released:
+                return
+            self._over.set()
+            self._lease.join()
+            self._runner.close()
+            self._runner.sink.close()
+            self._term.release()
+            self._released = True

@@ -1,0 +1,71 @@
+"""A Spark session that Onceward can work with: jars, interpreter and streaming settings."""
+
+import os
+import sys
+from typing import Final
+
+from pyspark.sql import SparkSession
+
+from onceward.errors import ConfigurationError, SpeculationEnabled
+from onceward.jars import connector_jars, java_command
+
+SETTINGS: Final = {
+    "spark.speculation": "false",
+    # A stage that runs again after lost shuffle files would write other bytes under known sequences.
+    "spark.stage.maxConsecutiveAttempts": "1",
+    "spark.sql.shuffle.partitions": "4",
+    # RocksDB keeps state larger than memory; its changelog makes an epoch's commit small.
+    "spark.sql.streaming.stateStore.providerClass": (
+        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+    ),
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    # Spark polls a quiet source this often; its default of 10 ms is fine for latency and cheap.
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "50000",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.streaming.metricsEnabled": "false",
+    # pip's Spark has no native Hadoop library, and the checksummed local file system forks a process at each
+    # rename; the raw one renames by a system call (docs/decisions/0006). Only file: paths are concerned.
+    "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
+}
+
+
+def configure(builder: SparkSession.Builder) -> SparkSession.Builder:
+    """Give a builder of one's own what Onceward needs. What the builder already says otherwise stays."""
+    os.environ["PYSPARK_PYTHON"] = sys.executable  # workers must import what the driver imports
+    os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    java = java_command()
+    os.environ.setdefault("JAVA_HOME", str(java.parent.parent))
+    given = dict(builder._options)  # noqa: SLF001 - the builder has no public way to ask
+    jars = [str(jar) for jar in connector_jars()]
+    if given.get("spark.jars"):
+        jars = [given["spark.jars"], *jars]
+    builder.config("spark.jars", ",".join(jars))
+    for name, value in SETTINGS.items():
+        if name not in given:
+            builder.config(name, value)
+    return builder
+
+
+def session(name: str = "onceward", *, master: str | None = None, **settings: str) -> SparkSession:
+    """A configured session. Settings are Spark's names with dots as underscores, or `**{"spark.x": "y"}`."""
+    builder = SparkSession.builder.appName(name)
+    if master is not None or "SPARK_MASTER" not in os.environ:
+        builder = builder.master(master or "local[*]")
+    for key, value in settings.items():
+        builder = builder.config(key if "." in key else key.replace("_", "."), value)
+    spark = configure(builder).getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    return spark
+
+
+def require_usable(spark: SparkSession) -> None:
+    """Refuse a session in which the guarantee cannot hold, and say what to set."""
+    if not hasattr(spark, "_jsparkSession"):
+        raise ConfigurationError("Spark Connect sessions have no foreachBatch on the driver; use a classic session")
+    conf = spark.sparkContext.getConf()
+    if conf.get("spark.speculation", "false").lower() == "true":
+        raise SpeculationEnabled(
+            "spark.speculation is true: Spark may run two copies of a task, which would write with the same sequence "
+            "numbers, and brokers keep whichever comes first. Set spark.speculation=false."
+        )

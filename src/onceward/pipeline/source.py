@@ -1,0 +1,137 @@
+"""Sources: Kafka read as it should be, and the check that a source can give the same events again."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from pyspark.sql import DataFrame, SparkSession
+
+from onceward.errors import ConfigurationError, SourceNotReplayable
+from onceward.kafka.wire import Cluster
+
+# Sources that give the same rows for the same positions, after any restart.
+REPLAYABLE: Final = frozenset(
+    {"kafka", "rate", "rate-micro-batch", "delta", "iceberg", "text", "json", "csv", "parquet", "orc", "avro", "xml"}
+)
+# A broker answers one connection's requests in order, and Spark asks for offsets behind a fetch that waits for new
+# records: with Kafka's default of 500 ms every quiet partition would add half a second to its epoch.
+FETCH_WAIT_MS: Final = "5"
+_JAAS: Final = {
+    "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
+    "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
+    "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule",
+}
+
+
+def read_kafka(
+    spark: SparkSession,
+    bootstrap: str,
+    *,
+    topics: Iterable[str],
+    starting: str = "earliest",
+    max_records_per_epoch: int | None = None,
+    settings: Mapping[str, str] | None = None,
+    options: Mapping[str, str] | None = None,
+) -> DataFrame:
+    """A streaming DataFrame with Spark's Kafka columns, read_committed and strict about lost data.
+
+    starting: "earliest", "latest", or Spark's JSON of offsets; used by the very first epoch only.
+    settings: Kafka client settings for security, by Kafka's names. options: further options of Spark's source.
+    """
+    names = [topics] if isinstance(topics, str) else list(topics)
+    if not names:
+        raise ConfigurationError("read_kafka needs at least one topic: topics=['events']")
+    cluster = Cluster(bootstrap, dict(settings or {}))
+    reader = (
+        spark.readStream.format("kafka")
+        .option("kafka.bootstrap.servers", cluster.bootstrap)
+        .option("subscribe", ",".join(names))
+        .option("startingOffsets", starting)
+        .option("includeHeaders", "true")
+        .option("kafka.isolation.level", "read_committed")
+        .option("failOnDataLoss", "true")
+        .option("kafka.fetch.max.wait.ms", FETCH_WAIT_MS)
+    )
+    if max_records_per_epoch is not None:
+        reader = reader.option("maxOffsetsPerTrigger", str(max_records_per_epoch))
+    for name, value in {**_java_settings(cluster.settings), **(options or {})}.items():
+        reader = reader.option(name, value)
+    return reader.load()
+
+
+def require_replayable(frame: DataFrame, trusted: Iterable[str]) -> None:
+    """Refuse what cannot be read again, or would be read wrongly; the message says what to use instead."""
+    if not frame.isStreaming:
+        raise ConfigurationError("the source does not stream; begin with ow.read_kafka or spark.readStream")
+    for name, options in _sources(frame):
+        if name not in REPLAYABLE and name not in set(trusted):
+            raise SourceNotReplayable(
+                f"source {name!r} cannot give the same events again after a crash, so exactly-once is missing its first "
+                "half, a replayable source. Put Kafka in front of it (ow.read_kafka), choose guarantee='at-least-once' "
+                f"or 'at-most-once', or, if you know that it replays, say Pipeline(replayable_sources=[{name!r}])."
+            )
+        if name == "kafka":
+            _require_strict_kafka(options)
+
+
+def _require_strict_kafka(options: Mapping[str, str]) -> None:
+    if options.get("kafka.isolation.level", "read_uncommitted") != "read_committed":
+        raise SourceNotReplayable(
+            "the Kafka source reads uncommitted records (kafka.isolation.level is not read_committed), so records of "
+            "aborted transactions would be counted. Use ow.read_kafka, or set option "
+            "'kafka.isolation.level' to 'read_committed'."
+        )
+    if options.get("failondataloss", "true").lower() != "true":
+        raise SourceNotReplayable(
+            "the Kafka source has failOnDataLoss=false, so events that Kafka has deleted would be skipped silently. "
+            "Set it to true."
+        )
+
+
+def _sources(frame: DataFrame) -> list[tuple[str, dict[str, str]]]:
+    """Name and options of every streaming source in the plan."""
+    found: list[tuple[str, dict[str, str]]] = []
+    plan = frame._jdf.queryExecution().analyzed()  # noqa: SLF001 - PySpark shows no plan's sources
+    _collect(plan, found)
+    return found
+
+
+def _collect(plan: Any, found: list[tuple[str, dict[str, str]]]) -> None:
+    kind = plan.getClass().getSimpleName()
+    if kind == "StreamingRelationV2":
+        options = plan.extraOptions().asCaseSensitiveMap()
+        found.append((str(plan.sourceName()).lower(), {str(key).lower(): str(options[key]) for key in options}))
+    elif kind == "StreamingRelation":
+        options = plan.dataSource().options()
+        entries = options.iterator()
+        pairs = {}
+        while entries.hasNext():
+            pair = entries.next()
+            pairs[str(pair._1()).lower()] = str(pair._2())  # noqa: SLF001 - a Scala tuple's fields
+        found.append((str(plan.dataSource().className()).lower(), pairs))
+    elif kind in {"StreamingExecutionRelation", "StreamingDataSourceV2Relation"}:
+        found.append((kind, {}))
+    children = plan.children()
+    for index in range(children.size()):
+        _collect(children.apply(index), found)
+
+
+def _java_settings(settings: Mapping[str, str]) -> dict[str, str]:
+    """Our settings in the words of Spark's Java client."""
+    java: dict[str, str] = {}
+    for name in ("security.protocol", "sasl.mechanism", "client.id"):
+        if name in settings:
+            java[f"kafka.{name}"] = settings[name]
+    if "sasl.username" in settings:
+        mechanism = settings.get("sasl.mechanism", "PLAIN")
+        if mechanism not in _JAAS:
+            raise ConfigurationError(f"sasl.mechanism {mechanism!r} is not supported; use one of {', '.join(_JAAS)}")
+        user, password = (_quoted(settings.get(name, "")) for name in ("sasl.username", "sasl.password"))
+        java["kafka.sasl.jaas.config"] = f"{_JAAS[mechanism]} required username={user} password={password};"
+    if "ssl.ca.location" in settings:
+        java["kafka.ssl.truststore.type"] = "PEM"
+        java["kafka.ssl.truststore.location"] = settings["ssl.ca.location"]
+    return java
+
+
+def _quoted(text: str) -> str:
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'

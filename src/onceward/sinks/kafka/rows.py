@@ -1,0 +1,79 @@
+"""The rows a Kafka sink takes: Spark's own Kafka columns, checked, plus a hash of each row.
+
+The hash is computed by Spark (xxhash64, compiled into the query), because Python should not look at rows
+one by one; its sum is the epoch's digest, and it spreads rows without a key over partitions.
+"""
+
+from typing import Final
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as sf
+from pyspark.sql.types import ArrayType, BinaryType, DataType, IntegerType, StringType, StructType, TimestampType
+
+from onceward.errors import InvalidRows
+from onceward.sinks.kafka.encoding import HASH
+
+_BYTES: Final = (StringType, BinaryType)
+_COLUMNS: Final = ("key", "value", "headers", "topic", "partition", "timestamp")
+
+
+def kafka_rows(rows: DataFrame, *, default_topic: str | None) -> DataFrame:
+    """Exactly the columns that are there, as the encoder wants them, and the row's hash."""
+    types = {field.name.lower(): (field.name, field.dataType) for field in rows.schema.fields}
+    _check(types, default_topic)
+    chosen: list[Column] = []
+    hashed: list[Column] = []
+    for name in _COLUMNS:
+        if name not in types:
+            continue
+        column = sf.col(f"`{types[name][0]}`")
+        if name in {"key", "value"}:
+            column = column.cast("binary")
+            # Without the flag (null, "a") and ("a", null) would hash alike.
+            hashed += [column.isNull(), column]
+        else:
+            hashed.append(column)
+        chosen.append(column.alias(name))
+    return rows.select(*chosen, sf.xxhash64(*hashed).alias(HASH))
+
+
+def _check(types: dict[str, tuple[str, DataType]], default_topic: str | None) -> None:
+    found = ", ".join(f"{name} {data_type.simpleString()}" for name, data_type in types.values()) or "none"
+    unknown = sorted(set(types) - set(_COLUMNS))
+    if unknown:
+        raise InvalidRows(
+            f"a Kafka sink takes the columns {', '.join(_COLUMNS)}; it cannot place {', '.join(unknown)}. "
+            "Select what should be written, for example rows=lambda batch: batch.selectExpr('key', "
+            "'to_json(struct(*)) as value')"
+        )
+    if "value" not in types:
+        raise InvalidRows(f"the rows have no column 'value' (they have: {found}); select one, as string or binary")
+    if "topic" not in types and default_topic is None:
+        raise InvalidRows("the rows have no column 'topic' and the sink has none: give KafkaSink(topic=...)")
+    for name in ("key", "value"):
+        _require(types, name, isinstance(types[name][1], _BYTES) if name in types else True, "string or binary")
+    _require(types, "topic", "topic" not in types or isinstance(types["topic"][1], StringType), "string")
+    _require(types, "partition", "partition" not in types or isinstance(types["partition"][1], IntegerType), "int")
+    _require(
+        types, "timestamp", "timestamp" not in types or isinstance(types["timestamp"][1], TimestampType), "timestamp"
+    )
+    _require(
+        types, "headers", "headers" not in types or _are_headers(types["headers"][1]),
+        "array<struct<key:string,value:binary>>",
+    )  # fmt: skip
+
+
+def _require(types: dict[str, tuple[str, DataType]], name: str, fits: bool, wanted: str) -> None:  # noqa: FBT001
+    if not fits:
+        raise InvalidRows(f"column {name!r} is {types[name][1].simpleString()}; a Kafka sink takes {wanted}: cast it")
+
+
+def _are_headers(data_type: DataType) -> bool:
+    if not isinstance(data_type, ArrayType) or not isinstance(data_type.elementType, StructType):
+        return False
+    fields = data_type.elementType.fields
+    return (
+        [field.name for field in fields] == ["key", "value"]
+        and isinstance(fields[0].dataType, StringType)
+        and isinstance(fields[1].dataType, BinaryType)
+    )

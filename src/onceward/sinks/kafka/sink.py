@@ -1,0 +1,250 @@
+"""KafkaSink: the contract of a two-phase-commit sink over one Kafka transaction per epoch.
+
+EndTxn is vote, decision and publication at once, so `pre_commit` only sums up and `commit` does the rest.
+"""
+
+import logging
+import time
+from collections.abc import Mapping
+from typing import Any, Final, Literal
+
+from pyspark.sql import DataFrame
+
+from onceward import crashpoints
+from onceward.epoch.contract import EpochContext, Guarantee, LastCommit, Owner, TwoPhaseCommitSink, Verdict
+from onceward.epoch.outcome import Outcome, PartitionOutcome, TopicPartition
+from onceward.errors import ConfigurationError, InvalidRows, PipelineFenced
+from onceward.kafka.idempotent import IdempotentProducer
+from onceward.kafka.records import Compression
+from onceward.kafka.sender import Sender
+from onceward.kafka.transaction import EpochTransaction, Identity, State
+from onceward.kafka.transactor import Transactor
+from onceward.kafka.wire import Cluster, Wire
+from onceward.sinks.kafka import jobs
+from onceward.sinks.kafka.encoding import Catalog, Encoder
+from onceward.sinks.kafka.rows import kafka_rows
+from onceward.sinks.kafka.tasks import Work
+
+TRANSACTION_TIMEOUT_MS: Final = 60_000  # Kafka's own default; a longer epoch is redone with twice as much
+SMALL_EPOCH_BYTES: Final = 10 << 20
+ASSUMED_ROW_BYTES: Final = 250  # until an epoch has shown how large its rows are
+CATALOG_AGE_S: Final = 10.0  # how long a topic's partition count and limits are taken for granted
+
+log = logging.getLogger("onceward.kafka")
+
+
+class KafkaSink(TwoPhaseCommitSink):
+    """Writes rows with Spark's Kafka columns: key, value, headers, topic, partition (and timestamp).
+
+    topic: where rows without a topic column go.
+    partitioning: "key" as Java's producer does it; "preserve" when each output partition's rows are in one
+        task already and carry a partition column, as in a map over a topic with as many partitions.
+    small_epoch_bytes: up to this size an epoch is collected and written by the driver itself; 0 never.
+    settings: Kafka client settings for security, by Kafka's names.
+    """
+
+    def __init__(
+        self,
+        bootstrap: str,
+        *,
+        topic: str | None = None,
+        compression: str = "none",
+        partitioning: Literal["key", "preserve"] = "key",
+        transaction_timeout_ms: int = TRANSACTION_TIMEOUT_MS,
+        small_epoch_bytes: int = SMALL_EPOCH_BYTES,
+        settings: Mapping[str, str] | None = None,
+    ) -> None:
+        self.cluster = Cluster(bootstrap, dict(settings or {}))
+        self.topic = topic
+        self.partitioning = partitioning
+        self.transaction_timeout_ms = transaction_timeout_ms
+        self.small_epoch_bytes = small_epoch_bytes
+        try:
+            self.compression = Compression(compression)
+        except ValueError:
+            known = ", ".join(Compression)
+            raise ConfigurationError(f"compression {compression!r} is not known; choose one of {known}") from None
+        if partitioning not in ("key", "preserve"):
+            raise ConfigurationError(f"partitioning {partitioning!r} is not known; choose 'key' or 'preserve'")
+        self._wire = Wire(self.cluster)
+        self._catalog = Catalog()
+        self._catalog_read_at = 0.0
+        self._row_bytes = float(ASSUMED_ROW_BYTES)
+        self._owner: Owner | None = None
+        self._transactor: Transactor | None = None
+        self._idempotent: IdempotentProducer | None = None
+        self._transaction: EpochTransaction | None = None
+
+    def __repr__(self) -> str:
+        return f"KafkaSink({self.cluster.bootstrap!r}, topic={self.topic!r})"
+
+    def open(self, owner: Owner) -> None:
+        """Check the cluster and the topic, then fence every older driver of this pipeline."""
+        self._owner = owner
+        self._wire.require_transactions()
+        if self.topic is not None:
+            self._catalog.look_up(self._wire, [self.topic])
+            self._catalog_read_at = time.monotonic()
+        if owner.guarantee is Guarantee.EXACTLY_ONCE:
+            self._transactor = Transactor(self._wire, owner.pipeline, self.transaction_timeout_ms)
+            self._transactor.fence()
+        else:
+            self._idempotent = IdempotentProducer(self._wire, owner.pipeline)
+
+    def last_commit(self) -> LastCommit | None:
+        """The marker that travelled with the last committed epoch."""
+        if self._transactor is None:
+            return None
+        found = self._transactor.read_marker()
+        if found.marker is None:
+            return None
+        marker = found.marker
+        return LastCommit(
+            lineage=marker.lineage,
+            epoch=marker.epoch,
+            term=marker.term,
+            outcome=marker.outcome,
+            positions=found.positions,
+        )
+
+    def begin(self, context: EpochContext) -> None:
+        """Take the identity for this try. Kafka learns of the transaction with the first record."""
+        if self._transactor is not None:
+            self._transaction = self._transactor.begin(context.epoch)
+        elif self._idempotent is not None:
+            if self._require_owner().guarantee is Guarantee.AT_MOST_ONCE:
+                self._idempotent.commit_positions(context.positions)  # the input is given up before it is written
+            self._idempotent.begin()
+
+    def write(self, context: EpochContext, rows: DataFrame, *, attempt: int) -> Outcome:
+        """One Spark job; afterwards every record is acknowledged and none is visible."""
+        prepared = kafka_rows(rows, default_topic=self.topic)
+        preserve = self.partitioning == "preserve"
+        if preserve and "partition" not in prepared.columns:
+            raise InvalidRows(
+                "partitioning='preserve' needs the rows' own partition column; select it, or use partitioning='key'"
+            )
+        self._refresh_catalog(force=attempt > 1)
+        if self._is_small(context):
+            return self._write_here(context, prepared)
+        work = self._work(context)
+        # A second try shuffles: two tasks may have met on one partition.
+        if preserve and attempt == 1:
+            return jobs.write_preserved(prepared, work)
+        return jobs.write(prepared, work)
+
+    def pre_commit(self, context: EpochContext, outcome: Outcome) -> Mapping[str, Any]:
+        """Everything is acknowledged by every replica in sync: that is the vote."""
+        return {"version": 1, "epoch": context.epoch, "outcome": outcome}
+
+    def commit(self, context: EpochContext, committable: Mapping[str, Any]) -> Verdict:
+        """Marker, then EndTxn: every record of the epoch is visible at once."""
+        owner, outcome = self._require_owner(), committable["outcome"]
+        positions = self._marker_positions(context)
+        if self._transactor is None:
+            if self._idempotent is not None and owner.guarantee is Guarantee.AT_LEAST_ONCE:
+                self._idempotent.commit_positions(context.positions)
+            return Verdict.COMMITTED
+        ended = self._transactor.commit(
+            self._require_transaction(), positions=positions, lineage=owner.lineage, term=owner.term, outcome=outcome
+        )
+        return self._conclude(ended)
+
+    def abort(self, context: EpochContext) -> None:  # noqa: ARG002 - the contract names the epoch
+        """Nothing of this try is ever visible."""
+        if self._transactor is not None and self._transaction is not None:
+            self._conclude(self._transactor.abort(self._transaction))
+
+    def digest(self, context: EpochContext, rows: DataFrame) -> Outcome:
+        """What the rows would put out."""
+        prepared = kafka_rows(rows, default_topic=self.topic)
+        if self._is_small(context):
+            return Outcome.of(self._encoder().digest(prepared.toArrow()))
+        return jobs.digest(prepared, self._work(context))
+
+    def close(self) -> None:
+        """Close connections. An open transaction is aborted by the next start, or by its timeout."""
+        self._wire.close()
+
+    def _write_here(self, context: EpochContext, prepared: DataFrame) -> Outcome:
+        """The short way: collect as Arrow, encode and send from the driver. Repeated tasks do no harm here."""
+        table = prepared.toArrow()
+        if len(table):
+            self._row_bytes = 0.8 * self._row_bytes + 0.2 * (table.nbytes / len(table))
+        sender = Sender(self._wire, self._identity(), self._transactional_id())
+        parts: list[tuple[TopicPartition, PartitionOutcome]] = []
+        for place, batch in self._encoder().encode(table):
+            sender.send(place, batch.payload, batch.count)
+            parts.append((place, PartitionOutcome(batch.count, batch.digest)))
+            if crashpoints.armed("writing", context.epoch):
+                sender.flush()
+                crashpoints.reach("writing", context.epoch)
+        sender.flush()
+        return Outcome.of(parts)
+
+    def _encoder(self) -> Encoder:
+        return Encoder(self.topic, self.compression, self._catalog, self._wire)
+
+    def _work(self, context: EpochContext) -> Work:
+        return Work(
+            epoch=context.epoch,
+            cluster=self.cluster,
+            transactional_id=self._transactional_id(),
+            identity=self._identity(),
+            default_topic=self.topic,
+            compression=self.compression,
+            catalog=self._catalog,
+            writers=self._writers(),
+        )
+
+    def _transactional_id(self) -> str | None:
+        return self._require_owner().pipeline if self._transactor is not None else None
+
+    def _identity(self) -> Identity:
+        if self._transaction is not None:
+            return self._transaction.identity
+        if self._idempotent is not None:
+            return self._idempotent.identity
+        raise AssertionError("begin() comes first")
+
+    def _writers(self) -> int:
+        known = [topic.partitions for topic in self._catalog.topics.values()]
+        return max(known, default=4)
+
+    def _is_small(self, context: EpochContext) -> bool:
+        return context.input_rows is not None and context.input_rows * self._row_bytes <= self.small_epoch_bytes
+
+    def _refresh_catalog(self, *, force: bool) -> None:
+        """Topics may gain partitions or change limits while the pipeline runs."""
+        now = time.monotonic()
+        if force or now - self._catalog_read_at > CATALOG_AGE_S:
+            names = {*self._catalog.topics, *([self.topic] if self.topic is not None else [])}
+            self._catalog = Catalog()
+            self._catalog.look_up(self._wire, names)
+            self._catalog_read_at = now
+
+    def _marker_positions(self, context: EpochContext) -> Mapping[TopicPartition, int]:
+        """Where the marker rides: on the source's offsets, or, without a Kafka source, on the output topic."""
+        if context.positions or self.topic is None:
+            return context.positions
+        return {TopicPartition(self.topic, 0): context.epoch}
+
+    def _conclude(self, ended: EpochTransaction) -> Verdict:
+        self._transaction = None
+        if ended.state is State.FENCED:
+            raise PipelineFenced(
+                f"pipeline {self._require_owner().pipeline!r}, epoch {ended.epoch}: a newer driver has taken over its "
+                "transactional id. This one stops; its open records are never visible, and the newer driver goes on "
+                "from the last commit."
+            )
+        return Verdict.COMMITTED if ended.state is State.COMMITTED else Verdict.ABORTED
+
+    def _require_owner(self) -> Owner:
+        if self._owner is None:
+            raise AssertionError("open() comes first")
+        return self._owner
+
+    def _require_transaction(self) -> EpochTransaction:
+        if self._transaction is None:
+            raise AssertionError("begin() comes first")
+        return self._transaction

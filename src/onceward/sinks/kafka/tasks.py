@@ -1,0 +1,220 @@
+"""What runs inside Spark's Python workers: encode where the rows are, write where a partition is owned.
+
+Errors of ours travel to the driver as rows, so that they keep their type; anything else fails the task, and
+a failed or repeated task poisons the epoch's transaction (docs/decisions/0003).
+"""
+
+import zlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+from pyspark import TaskContext
+
+from onceward import crashpoints, errors
+from onceward.epoch.outcome import PartitionOutcome, TopicPartition
+from onceward.errors import OncewardError
+from onceward.kafka.records import Compression, EncodedBatch
+from onceward.kafka.sender import Sender
+from onceward.kafka.transaction import Identity
+from onceward.kafka.wire import Cluster, Wire
+from onceward.sinks.kafka.encoding import Catalog, Encoder
+
+ENCODE_BYTES: Final = 8 << 20  # rows are gathered up to this before they are encoded: fewer, fuller batches
+
+# What travels from encoders to writers: finished record batches with an address.
+SHIPPED: Final = (
+    "writer int, topic string, partition int, source int, number int, count int, digest long, payload binary"
+)
+SHIPPED_SCHEMA: Final = pa.schema(
+    [
+        ("writer", pa.int32()),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("source", pa.int32()),
+        ("number", pa.int32()),
+        ("count", pa.int32()),
+        ("digest", pa.int64()),
+        ("payload", pa.binary()),
+    ]
+)
+# What writers report: a line for each partition, or an error of ours.
+REPORT: Final = "task int, topic string, partition int, rows long, digest long, error string, message string"
+REPORT_SCHEMA: Final = pa.schema(
+    [
+        ("task", pa.int32()),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("rows", pa.int64()),
+        ("digest", pa.int64()),
+        ("error", pa.string()),
+        ("message", pa.string()),
+    ]
+)
+ERROR_TOPIC: Final = ""  # no topic has an empty name: a shipped row with it carries an error
+
+_wires: dict[tuple[str, tuple[tuple[str, str], ...]], Wire] = {}
+
+
+class TaskRepeated(Exception):
+    """Spark runs this task a second time: its records may already be in the transaction."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """Everything a task needs to know of the epoch. Small: it is shipped with each task."""
+
+    epoch: int
+    cluster: Cluster
+    transactional_id: str | None
+    identity: Identity
+    default_topic: str | None
+    compression: Compression
+    catalog: Catalog
+    writers: int
+
+    def wire(self) -> Wire:
+        """This worker process's connections, kept from epoch to epoch."""
+        key = (self.cluster.bootstrap, tuple(sorted(self.cluster.settings.items())))
+        return _wires.setdefault(key, Wire(self.cluster))
+
+    def encoder(self) -> Encoder:
+        """An encoder over this worker's connections."""
+        return Encoder(self.default_topic, self.compression, self.catalog, self.wire())
+
+    def sender(self) -> Sender:
+        """A sender under the epoch's identity."""
+        return Sender(self.wire(), self.identity, self.transactional_id)
+
+
+def encode_rows(work: Work, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """First stage: rows in, record batches out."""
+    encoder, source, number = work.encoder(), _task_number(), 0
+    try:
+        for table in _gather(batches):
+            rows = []
+            for place, batch in encoder.encode(table):
+                writer = (zlib.crc32(place.topic.encode()) + place.partition) % work.writers
+                rows.append((writer, *place, source, number, batch.count, _signed(batch.digest), batch.payload))
+                number += 1
+            yield _record_batch(rows, SHIPPED_SCHEMA)
+    except OncewardError as error:
+        text = f"{type(error).__name__}\n{error}".encode()
+        yield _record_batch([(0, ERROR_TOPIC, 0, source, number, 0, 0, text)], SHIPPED_SCHEMA)
+
+
+def write_batches(work: Work, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Second stage: the only writer of its partitions sends what the encoders made."""
+    _require_first_attempt()
+    yield from _report(_write_shipped(work, batches))
+
+
+def encode_and_write(work: Work, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Both stages in one task, where each partition's rows are in one task already (`preserve`)."""
+    _require_first_attempt()
+    encoder = work.encoder()
+    encoded = (pair for table in _gather(batches) for pair in encoder.encode(table))
+    yield from _report(_send(work, encoded))
+
+
+def digest_rows(work: Work, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """A replay: run the rows, write nothing."""
+    encoder = work.encoder()
+    yield from _report(pair for table in _gather(batches) for pair in encoder.digest(table))
+
+
+def _write_shipped(work: Work, batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[TopicPartition, PartitionOutcome]]:
+    last: dict[tuple[int, TopicPartition], int] = {}
+
+    def shipped() -> Iterator[tuple[TopicPartition, EncodedBatch]]:
+        for rows in batches:
+            for row in rows.to_pylist():
+                if row["topic"] == ERROR_TOPIC:
+                    raise revive(*row["payload"].decode().split("\n", 1))
+                place = TopicPartition(row["topic"], row["partition"])
+                # A shuffle keeps the order of one source's rows; the guarantee of order hangs on it.
+                if last.get((row["source"], place), -1) >= row["number"]:
+                    raise AssertionError(f"{place}: record batches of task {row['source']} arrived out of order")
+                last[row["source"], place] = row["number"]
+                yield place, EncodedBatch(0, row["count"], row["digest"], row["payload"])
+
+    yield from _send(work, shipped())
+
+
+def _send(
+    work: Work, encoded: Iterable[tuple[TopicPartition, EncodedBatch]]
+) -> Iterator[tuple[TopicPartition, PartitionOutcome]]:
+    sender = work.sender()
+    written: list[tuple[TopicPartition, PartitionOutcome]] = []
+    for place, batch in encoded:
+        sender.send(place, batch.payload, batch.count)
+        written.append((place, PartitionOutcome(batch.count, batch.digest)))
+        if crashpoints.armed("task-writing", work.epoch):
+            sender.flush()
+            crashpoints.reach("task-writing", work.epoch)
+    sender.flush()
+    yield from written
+
+
+def _report(outcomes: Iterable[tuple[TopicPartition, PartitionOutcome]]) -> Iterator[pa.RecordBatch]:
+    task, totals = _task_number(), dict[TopicPartition, PartitionOutcome]()
+    try:
+        for place, part in outcomes:
+            totals[place] = totals[place] + part if place in totals else part
+    except OncewardError as error:
+        yield _record_batch([(task, "", 0, 0, 0, type(error).__name__, str(error))], REPORT_SCHEMA)
+        return
+    rows = [(task, *place, part.rows, _signed(part.digest), None, None) for place, part in totals.items()]
+    yield _record_batch(rows, REPORT_SCHEMA)
+
+
+def revive(name: str, message: str) -> OncewardError:
+    """An error of ours that crossed a process, with its type."""
+    found = getattr(errors, name, OncewardError)
+    kind = found if isinstance(found, type) and issubclass(found, OncewardError) else OncewardError
+    return kind(message)
+
+
+def _gather(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
+    held: list[pa.RecordBatch] = []
+    size = 0
+    for batch in batches:
+        held.append(batch)
+        size += batch.nbytes
+        if size >= ENCODE_BYTES:
+            yield pa.Table.from_batches(held)
+            held, size = [], 0
+    if held:
+        yield pa.Table.from_batches(held)
+
+
+def _record_batch(rows: list[tuple[Any, ...]], schema: pa.Schema) -> pa.RecordBatch:
+    columns = list(zip(*rows, strict=True)) or [()] * len(schema)
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _signed(digest: int) -> int:
+    digest %= 1 << 64
+    return digest - (1 << 64) if digest >= 1 << 63 else digest
+
+
+def _context() -> TaskContext:
+    context = TaskContext.get()
+    if context is None:
+        raise AssertionError("this runs inside a Spark task")
+    return context
+
+
+def _task_number() -> int:
+    return _context().partitionId()
+
+
+def _require_first_attempt() -> None:
+    attempt = _context().attemptNumber()
+    if attempt > 0:
+        raise TaskRepeated(
+            f"task {_task_number()} is at attempt {attempt}: its records may already be in the transaction, so the "
+            "epoch is aborted and redone under a new producer epoch"
+        )

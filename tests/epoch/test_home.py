@@ -1,0 +1,102 @@
+"""Whose home a directory is, and what may be a pipeline's name."""
+
+from pathlib import Path
+
+import pytest
+
+from onceward.epoch.home import FILE, MAX_NAME, Home, parse_home, require_name
+from onceward.epoch.sealed import seal
+from onceward.errors import ConfigurationError, HomeMismatch, InvalidName, LedgerCorrupt
+
+EXACTLY = "exactly-once"
+
+
+def test_a_new_home_is_given_to_its_pipeline_and_known_again(tmp_path: Path) -> None:
+    first = Home(tmp_path / "h").open("orders", EXACTLY, "aaaa")
+    again = Home(tmp_path / "h").open("orders", EXACTLY, "bbbb")
+    assert first == again
+    assert again.lineage == "aaaa"
+
+
+def test_another_pipelines_home_is_refused_and_both_are_named(tmp_path: Path) -> None:
+    """Issue 3, point 8."""
+    Home(tmp_path).open("orders", EXACTLY, "aaaa")
+    with pytest.raises(HomeMismatch, match=r"home of pipeline 'orders', not of 'audit'.*home of its own"):
+        Home(tmp_path).open("audit", EXACTLY, "bbbb")
+
+
+def test_another_guarantee_is_refused_and_both_are_named(tmp_path: Path) -> None:
+    Home(tmp_path).open("orders", EXACTLY, "aaaa")
+    with pytest.raises(HomeMismatch, match=r"guarantee 'exactly-once', not 'at-least-once'.*new home"):
+        Home(tmp_path).open("orders", "at-least-once", "bbbb")
+
+
+def test_a_checkpoint_without_a_deed_is_refused(tmp_path: Path) -> None:
+    """Going on would put out again what a lost lineage has put out already."""
+    (tmp_path / "checkpoint" / "offsets").mkdir(parents=True)
+    with pytest.raises(HomeMismatch, match=rf"Spark checkpoint but no {FILE}.*backup"):
+        Home(tmp_path).open("orders", EXACTLY, "aaaa")
+    assert not (tmp_path / FILE).exists()
+
+
+def test_a_damaged_deed_is_named(tmp_path: Path) -> None:
+    Home(tmp_path).open("orders", EXACTLY, "aaaa")
+    damaged = (tmp_path / FILE).read_bytes().replace(b"aaaa", b"aaab")
+    (tmp_path / FILE).write_bytes(damaged)
+    with pytest.raises(LedgerCorrupt, match=rf"{FILE} is damaged"):
+        Home(tmp_path).open("orders", EXACTLY, "aaaa")
+
+
+def test_a_deed_of_a_newer_format_is_refused(tmp_path: Path) -> None:
+    deed = Home(tmp_path).open("orders", EXACTLY, "aaaa")
+    newer = type(deed)(format=2, pipeline="orders", lineage="aaaa", guarantee=EXACTLY)
+    (tmp_path / FILE).write_bytes(seal(newer))
+    with pytest.raises(HomeMismatch, match=r"format 2, written by a newer Onceward; this one reads up to 1"):
+        Home(tmp_path).open("orders", EXACTLY, "aaaa")
+
+
+@pytest.mark.parametrize("name", ["orders", "a", "0", "click-counts", "A.b_c-9", "x" * MAX_NAME])
+def test_a_valid_name_is_taken_as_it_is(name: str) -> None:
+    assert require_name(name) == name
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["", "../x", "a/b", "..", ".hidden", "-dash", "_x", "two words", " x", "x ", "x\n", "x\0", "größe", "注文", "x" * 201],
+)
+def test_a_name_that_is_no_valid_id_is_refused_with_the_rule(name: str) -> None:
+    """Proof, bad input: a name that is no valid id, paths that climb out."""
+    with pytest.raises(InvalidName, match=r"1 to 200 letters, digits"):
+        require_name(name)
+
+
+@pytest.mark.parametrize("home", ["/data/h", "file:/data/h", "file:///data/h", "FILE:///data/h", Path("/data/h")])
+def test_a_home_is_a_path_or_a_file_uri(home: str | Path) -> None:
+    assert parse_home(home) == Path("/data/h")
+
+
+def test_a_file_uri_is_decoded() -> None:
+    assert parse_home("file:///data/two%20words") == Path("/data/two words")
+
+
+def test_a_file_uri_may_name_this_machine_and_no_other() -> None:
+    assert parse_home("file://localhost/data/h") == Path("/data/h")
+    with pytest.raises(ConfigurationError, match="other-host"):
+        parse_home("file://other-host/data/h")
+
+
+def test_a_relative_home_is_made_absolute_and_a_tilde_is_the_users_folder() -> None:
+    assert parse_home("data/h") == Path.cwd() / "data/h"
+    assert parse_home("~/h") == Path.home() / "h"
+
+
+@pytest.mark.parametrize("home", ["s3://bucket/h", "s3a://bucket/h", "hdfs://n/h", "abfss://c@a/h", "gs://b/h"])
+def test_a_home_elsewhere_is_refused_with_the_reason(home: str) -> None:
+    with pytest.raises(ConfigurationError, match=r"atomic links and fsync.*local or mounted path"):
+        parse_home(home)
+
+
+@pytest.mark.parametrize("home", ["", "file:", "file://"])
+def test_an_empty_home_is_refused(home: str) -> None:
+    with pytest.raises(ConfigurationError, match="home is empty"):
+        parse_home(home)

@@ -1,0 +1,68 @@
+"""LocalStorage on a real directory: whole files or none, and names that only one process can claim."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+from onceward.epoch.storage import LocalStorage
+
+CLAIMANT = """
+import sys
+from pathlib import Path
+from onceward.epoch.storage import LocalStorage
+storage, me = LocalStorage(Path(sys.argv[1])), sys.argv[2]
+sys.stdin.readline()  # all start at once
+print(*(n for n in range(100) if storage.claim(f"claims/{n:03d}", f"{me}:{n}".encode())))
+"""
+
+
+def test_a_claim_is_exclusive_among_eight_processes(tmp_path: Path) -> None:
+    """Design 2: the term is claimed by one start, however many race for it."""
+    command = [sys.executable, "-c", CLAIMANT, str(tmp_path)]
+    pipe = subprocess.PIPE
+    racers = [subprocess.Popen([*command, str(n)], stdin=pipe, stdout=pipe, text=True) for n in range(8)]
+    for racer in racers:
+        assert racer.stdin is not None
+        racer.stdin.write("\n")
+        racer.stdin.flush()
+    won: dict[int, int] = {}
+    for number, racer in enumerate(racers):
+        said, _ = racer.communicate(timeout=60)
+        assert racer.returncode == 0
+        for name in said.split():
+            assert int(name) not in won, f"{name} was claimed by {won[int(name)]} and {number}"
+            won[int(name)] = number
+    assert sorted(won) == list(range(100))
+    storage = LocalStorage(tmp_path)
+    assert all(storage.read(f"claims/{n:03d}") == f"{winner}:{n}".encode() for n, winner in won.items())
+    assert not [file for file in (tmp_path / "claims").iterdir() if file.name.startswith(".")]
+
+
+def test_what_is_not_there_reads_as_none_and_lists_as_empty(tmp_path: Path) -> None:
+    storage = LocalStorage(tmp_path / "not" / "made")
+    assert storage.read("a/b") is None
+    assert storage.names("a") == []
+    storage.remove("a/b")
+
+
+def test_replace_leaves_one_whole_file_and_no_temporary_one(tmp_path: Path) -> None:
+    storage = LocalStorage(tmp_path)
+    storage.replace("a/x", b"first")
+    storage.replace("a/x", b"second", sync=False)
+    assert storage.read("a/x") == b"second"
+    assert storage.names("a") == ["x"]
+    assert [file.name for file in (tmp_path / "a").iterdir()] == ["x"]
+
+
+def test_a_temporary_file_of_a_killed_process_is_not_listed(tmp_path: Path) -> None:
+    storage = LocalStorage(tmp_path)
+    storage.replace("a/x", b"whole")
+    (tmp_path / "a" / ".x.0123").write_bytes(b"ha")
+    assert storage.names("a") == ["x"]
+
+
+def test_names_are_sorted(tmp_path: Path) -> None:
+    storage = LocalStorage(tmp_path)
+    for name in ("b", "a", "c"):
+        storage.replace(f"f/{name}", b"")
+    assert storage.names("f") == ["a", "b", "c"]

@@ -1,0 +1,1 @@
+"""What tests share: waiting, judges, drivers in processes of their own."""
