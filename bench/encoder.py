@@ -50,9 +50,7 @@ def rows(count: int, *, spread: int = 0, headers: bool = False, timestamps: bool
     )
 
 
-def encoding(
-    columns: Columns, routes: int, compression: Compression, *, stamped: bool = False
-) -> Callable[[], int]:
+def encoding(columns: Columns, routes: int, compression: Compression, *, stamped: bool = False) -> Callable[[], int]:
     count = len(columns.value)
     rng = np.random.default_rng(11)
     route = rng.integers(0, routes, count).astype(np.int32)
@@ -107,16 +105,12 @@ def rate(work: Callable[[], int], count: int, runs: int) -> float:
 def machine() -> str:
     cpuinfo = Path("/proc/cpuinfo")
     lines = cpuinfo.read_text().splitlines() if cpuinfo.exists() else []
-    model = next(
-        (line.split(":")[1].strip() for line in lines if line.startswith("model name")), platform.processor()
-    )
+    model = next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), platform.processor())
     return f"{model}, {os.cpu_count()} cores"
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=500_000)
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--json", action="store_true")

@@ -62,7 +62,23 @@ def test_a_valid_name_is_taken_as_it_is(name: str) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["", "../x", "a/b", "..", ".hidden", "-dash", "_x", "two words", " x", "x ", "x\n", "x\0", "größe", "注文", "x" * 201],
+    [
+        "",
+        "../x",
+        "a/b",
+        "..",
+        ".hidden",
+        "-dash",
+        "_x",
+        "two words",
+        " x",
+        "x ",
+        "x\n",
+        "x\0",
+        "größe",
+        "注文",
+        "x" * 201,
+    ],
 )
 def test_a_name_that_is_no_valid_id_is_refused_with_the_rule(name: str) -> None:
     """Proof, bad input: a name that is no valid id, paths that climb out."""

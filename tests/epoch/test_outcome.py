@@ -8,7 +8,7 @@ ORDERS_0, ORDERS_1, AUDIT_0 = TopicPartition("orders", 0), TopicPartition("order
 
 
 def test_the_order_in_which_parts_arrive_does_not_matter() -> None:
-    """A3: tasks finish in any order, and a replay finishes in another."""
+    """A4: tasks finish in any order, and a replay finishes in another."""
     random = Random(7)
     places = [ORDERS_0, ORDERS_1, AUDIT_0]
     parts = [(random.choice(places), PartitionOutcome(random.randrange(9), random.getrandbits(64))) for _ in range(99)]
@@ -56,7 +56,7 @@ def test_where_only_the_sum_is_known_the_sum_is_compared() -> None:
 
 
 def test_rows_that_moved_because_a_topic_gained_partitions_are_no_difference() -> None:
-    """A row's hash covers its key, topic and partition column, so equal sums are equal rows; where they lie may change."""
+    """A row's hash covers all its columns, so equal sums are equal rows; where they lie may change."""
     was = Outcome.of([(ORDERS_0, PartitionOutcome(2, 0x15))])
     now = Outcome.of([(ORDERS_0, PartitionOutcome(1, 0xA)), (ORDERS_1, PartitionOutcome(1, 0xB))])
     assert was.differences(now) == []

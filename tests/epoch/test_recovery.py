@@ -37,7 +37,7 @@ class TestRecover:
         assert start(pending=0) == Recovered(NEVER)
 
     def test_the_marker_decides_how_far_the_pipeline_is(self) -> None:
-        """B4: killed after EndTxn and before the ledger: the epoch is out."""
+        """B10: killed after EndTxn and before the ledger: the epoch is out."""
         assert start(last=last(5), recorded=entry(4), pending=5) == Recovered(5, last(5))
 
     def test_a_planned_epoch_without_its_marker_is_redone(self) -> None:
@@ -106,7 +106,7 @@ class TestExpectedOutcome:
         assert self.expected(self.ledger(tmp_path, entry(5)), Recovered(6)) == OUTCOME
 
     def test_without_an_entry_the_marker_says_it(self, tmp_path: Path) -> None:
-        """B4: killed between EndTxn and the ledger."""
+        """B10: killed between EndTxn and the ledger."""
         assert self.expected(self.ledger(tmp_path), Recovered(5, last(5))) == OUTCOME
 
     def test_other_input_than_recorded_is_named_with_both_positions(self, tmp_path: Path) -> None:

@@ -34,9 +34,7 @@ def golden() -> tuple[list[bytes], np.ndarray]:
 
 
 @pytest.mark.parametrize("kind", [pa.binary(), pa.large_binary()], ids=str)
-def test_murmur2_equals_javas_on_100_000_keys(
-    golden: tuple[list[bytes], np.ndarray], kind: pa.DataType
-) -> None:
+def test_murmur2_equals_javas_on_100_000_keys(golden: tuple[list[bytes], np.ndarray], kind: pa.DataType) -> None:
     keys, hashes = golden
     ours = murmur2(pa.array(keys, kind))
     assert ours.dtype == np.int32
@@ -52,9 +50,7 @@ def test_murmur2_of_one_key_at_a_time_is_the_same(golden: tuple[list[bytes], np.
 def test_a_slice_hashes_like_its_rows(golden: tuple[list[bytes], np.ndarray]) -> None:
     keys, hashes = golden
     for start, count in [(1, 15), (7, 16), (12_345, 40_000), (99_999, 1), (5, 0)]:
-        assert np.array_equal(
-            murmur2(pa.array(keys, pa.binary()).slice(start, count)), hashes[start : start + count]
-        )
+        assert np.array_equal(murmur2(pa.array(keys, pa.binary()).slice(start, count)), hashes[start : start + count])
 
 
 def test_keys_of_one_length_are_no_special_case(golden: tuple[list[bytes], np.ndarray]) -> None:

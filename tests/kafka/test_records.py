@@ -102,19 +102,14 @@ def by_route(rows: list[Row], routes: list[int]) -> dict[int, list[Row]]:
 
 def random_rows(random: Random, count: int, longest: int = 300) -> list[Row]:
     def some_bytes() -> bytes | None:
-        return random.choice(
-            [None, b"", random.randbytes(random.randrange(longest)), b"abc" * random.randrange(60)]
-        )
+        return random.choice([None, b"", random.randbytes(random.randrange(longest)), b"abc" * random.randrange(60)])
 
     def headers() -> tuple[tuple[str, bytes | None], ...]:
         names = ["", "trace", "Grüße", "h" * 70]
         return tuple((random.choice(names), some_bytes()) for _ in range(random.choice([0, 0, 0, 1, 2, 70])))
 
     spread = random.choice([0, 10, 10_000, 10**12])
-    return [
-        Row(some_bytes(), some_bytes(), headers(), NOW + random.randint(-spread, spread))
-        for _ in range(count)
-    ]
+    return [Row(some_bytes(), some_bytes(), headers(), NOW + random.randint(-spread, spread)) for _ in range(count)]
 
 
 def _inflated(payload: bytes) -> bytes:
@@ -128,9 +123,7 @@ def _inflated(payload: bytes) -> bytes:
         return payload
     plain = {Compression.SNAPPY: _snappy, Compression.LZ4: _lz4, Compression.ZSTD: _zstd}[codec](body)
     bare = header._replace(length=header.length - len(body) + len(plain), attributes=header.attributes & ~7)
-    return stamp(
-        bare.packed() + plain, producer_id=-1, producer_epoch=-1, base_sequence=-1, transactional=False
-    )
+    return stamp(bare.packed() + plain, producer_id=-1, producer_epoch=-1, base_sequence=-1, transactional=False)
 
 
 def _snappy(body: bytes) -> bytes:
@@ -268,9 +261,7 @@ def test_chunks_and_slices_change_nothing() -> None:
     whole = columns([Row(b"before", b"it"), *rows, Row(b"after", b"it")])
     sliced = Columns(
         key=whole.key.slice(1, 300),
-        value=pa.chunked_array(
-            [whole.value.slice(1, 100), whole.value.slice(101, 0), whole.value.slice(101, 200)]
-        ),
+        value=pa.chunked_array([whole.value.slice(1, 100), whole.value.slice(101, 0), whole.value.slice(101, 200)]),
         headers=pa.chunked_array([whole.headers.slice(1, 7), whole.headers.slice(8, 293)]),
         timestamp=pa.chunked_array([whole.timestamp.slice(1, 299), whole.timestamp.slice(300, 1)]),
     )
@@ -363,12 +354,8 @@ def test_a_null_timestamp_is_the_time_given() -> None:
 
 @pytest.mark.parametrize(("unit", "per_second"), [("s", 1), ("ms", 10**3), ("us", 10**6), ("ns", 10**9)])
 @pytest.mark.parametrize("zone", [None, "Europe/Berlin"])
-def test_arrow_timestamps_of_any_unit_become_milliseconds(
-    unit: str, per_second: int, zone: str | None
-) -> None:
-    times = pa.array(
-        [1_700_000_000 * per_second, per_second + per_second // 2, None], pa.timestamp(unit, zone)
-    )
+def test_arrow_timestamps_of_any_unit_become_milliseconds(unit: str, per_second: int, zone: str | None) -> None:
+    times = pa.array([1_700_000_000 * per_second, per_second + per_second // 2, None], pa.timestamp(unit, zone))
     (batch,) = encoded(Columns(timestamp=times), [0] * 3)
     half = 500 if per_second > 1 else 0
     assert [row.timestamp for row in read(batch)] == [NOW, 1000 + half, NOW]
@@ -413,9 +400,7 @@ def test_a_record_too_large_is_named_with_size_limit_and_setting(codec: Compress
 def test_a_record_beyond_32_bits_is_too_large_for_any_topic() -> None:
     """Its bytes are never touched, so these 3 GiB take no memory."""
     offsets = pa.py_buffer(np.array([0, 3 << 30], np.int64))
-    value = pa.Array.from_buffers(
-        pa.large_binary(), 1, [None, offsets, pa.py_buffer(np.empty(3 << 30, np.uint8))]
-    )
+    value = pa.Array.from_buffers(pa.large_binary(), 1, [None, offsets, pa.py_buffer(np.empty(3 << 30, np.uint8))])
     with pytest.raises(RecordTooLarge, match="takes 32212254"):
         encoded(Columns(value=value), [0], Compression.ZSTD, cap=2**31 - 1)
 
@@ -502,9 +487,7 @@ def test_before_the_stamp_the_producer_is_unknown() -> None:
 @pytest.mark.parametrize("transactional", [True, False])
 def test_a_stamp_sets_identity_and_checksum_and_nothing_else(codec: Compression, transactional: bool) -> None:
     (batch,) = encoded(values(*[b"abc" * 50] * 100), [0] * 100, codec)
-    sent = stamp(
-        batch.payload, producer_id=2**40, producer_epoch=32_766, base_sequence=77, transactional=transactional
-    )
+    sent = stamp(batch.payload, producer_id=2**40, producer_epoch=32_766, base_sequence=77, transactional=transactional)
     reader = MemoryRecords(sent).next_batch()
     assert (reader.producer_id, reader.producer_epoch, reader.base_sequence) == (2**40, 32_766, 77)
     assert reader.is_transactional is transactional

@@ -60,9 +60,7 @@ def columns(data: list[Row]) -> Columns:
     )
 
 
-def encoded(
-    data: Columns, partition: int, count: int, codec: Compression, cap: int
-) -> Iterator[EncodedBatch]:
+def encoded(data: Columns, partition: int, count: int, codec: Compression, cap: int) -> Iterator[EncodedBatch]:
     routes, hashes = np.full(count, partition, np.int32), np.arange(count)
     return encode(data, routes, hashes, compression=codec, max_batch_bytes=cap, timestamp_ms=NOW)
 
@@ -79,21 +77,15 @@ class Topic:
         self.bootstrap = broker.bootstrap
         settings = {"max.message.bytes": str(cap), "retention.ms": "-1"}
         topic = NewTopic(self.name, num_partitions=len(Compression), config=settings)
-        admin = AdminClient(
-            {"bootstrap.servers": self.bootstrap}
-        )  # a name of its own: it must outlive the call
+        admin = AdminClient({"bootstrap.servers": self.bootstrap})  # a name of its own: it must outlive the call
         admin.create_topics([topic])[self.name].result(WAIT_S)
         self.client = KafkaNetClient(bootstrap_servers=self.bootstrap)
         self.client.check_version()
 
     def produce(self, partition: int, records: bytes) -> int:
         data = ProduceRequest.TopicProduceData
-        body = data(
-            name=self.name, partition_data=[data.PartitionProduceData(index=partition, records=records)]
-        )
-        request = ProduceRequest(
-            transactional_id=None, acks=-1, timeout_ms=10_000, topic_data=[body], max_version=12
-        )
+        body = data(name=self.name, partition_data=[data.PartitionProduceData(index=partition, records=records)])
+        request = ProduceRequest(transactional_id=None, acks=-1, timeout_ms=10_000, topic_data=[body], max_version=12)
         deadline = time.monotonic() + WAIT_S
         while True:
             answer = self.client.send_and_receive(self.client.least_loaded_node(), request)

@@ -25,9 +25,13 @@ def at(state: State) -> EpochTransaction:
     return EpochTransaction(epoch=7, identity=Identity(1, 2), state=state)
 
 
-def paths(start: State, goal: State) -> list[tuple[tuple[State, Event, State], ...]]:
+Path = tuple[tuple[State, Event, State], ...]
+
+
+def paths(start: State, goal: State) -> list[Path]:
     """Every way from start to goal that visits no state twice."""
-    found, todo = [], [((), start)]
+    found: list[Path] = []
+    todo: list[tuple[Path, State]] = [((), start)]
     while todo:
         path, here = todo.pop()
         if here is goal:

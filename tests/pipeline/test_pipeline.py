@@ -64,7 +64,9 @@ def test_every_event_has_its_effect_once_in_state_and_output(
     seen: dict[bytes, list[int]] = {}
     for message in kafka.read(target):
         seen.setdefault(message.key(), []).append(int(message.value()))
-    assert {key: values[-1] for key, values in seen.items()} == Counter(f"k{i % 7}".encode() for i in range(500) for _ in "abc")
+    assert {key: values[-1] for key, values in seen.items()} == Counter(
+        f"k{i % 7}".encode() for i in range(500) for _ in "abc"
+    )
     assert all(len(values) == 3 and values == sorted(set(values)) for values in seen.values())
 
 
@@ -99,9 +101,7 @@ def test_order_per_key_is_kept_with_every_codec(
 
 
 @WAYS
-def test_one_epoch_spans_many_topics(
-    spark: SparkSession, kafka: Kafka, name: str, tmp_path: Path, small: int
-) -> None:
+def test_one_epoch_spans_many_topics(spark: SparkSession, kafka: Kafka, name: str, tmp_path: Path, small: int) -> None:
     """C3, A7: rows choose their topic; the default takes the rest; a partition column is obeyed."""
     source, even, odd, rest = kafka.topic(), kafka.topic(2), kafka.topic(3), kafka.topic(4)
     kafka.feed(source, (("k", str(i)) for i in range(90)))
@@ -189,9 +189,9 @@ def test_keys_go_where_javas_producer_puts_them(spark: SparkSession, kafka: Kafk
     # Spark's own sink asks the Java producer.
     other = kafka.topic(7)
     frame = spark.read.format("kafka").option("kafka.bootstrap.servers", kafka.bootstrap).option("subscribe", source)
-    frame.load().select("key", "value").write.format("kafka").option(
-        "kafka.bootstrap.servers", kafka.bootstrap
-    ).option("topic", other).save()
+    frame.load().select("key", "value").write.format("kafka").option("kafka.bootstrap.servers", kafka.bootstrap).option(
+        "topic", other
+    ).save()
     assert {m.key(): m.partition() for m in kafka.read(target)} == {m.key(): m.partition() for m in kafka.read(other)}
 
 
@@ -227,9 +227,7 @@ def test_preserve_that_does_not_hold_is_redone_with_a_shuffle(
     assert query.epochs[0].attempts == 2
 
 
-def test_a_record_over_the_topics_limit_is_named(
-    spark: SparkSession, kafka: Kafka, name: str, tmp_path: Path
-) -> None:
+def test_a_record_over_the_topics_limit_is_named(spark: SparkSession, kafka: Kafka, name: str, tmp_path: Path) -> None:
     source, target = kafka.topic(1), kafka.topic(1, max_message_bytes="2000")
     kafka.feed(source, [("k", "x" * 5000)])
     for small in (10 << 20, 0):
@@ -266,7 +264,7 @@ def test_a_partition_out_of_range_is_named(spark: SparkSession, kafka: Kafka, na
     pipeline = ow.Pipeline(name, home=tmp_path / "home", source=events).to(
         ow.KafkaSink(kafka.bootstrap, topic=target), rows=lambda batch: batch.selectExpr("value", "2 as partition")
     )
-    with pytest.raises(TopicUnusable, match="partition 2.*partitions 0 to 1"):
+    with pytest.raises(TopicUnusable, match=r"partition 2.*partitions 0 to 1"):
         run_once(pipeline)
 
 
@@ -338,7 +336,9 @@ def test_names_guarantees_and_triggers_are_checked(spark: SparkSession, kafka: K
     with pytest.raises(SinkNotTransactional, match="second half"):
         ow.Pipeline("p", home=tmp_path, source=events).to(object())  # type: ignore[arg-type]
     with pytest.raises(ConfigurationError, match="1s"):
-        ow.Pipeline("p", home=tmp_path, source=events).to(ow.KafkaSink(kafka.bootstrap, topic="t")).start(trigger="often")
+        ow.Pipeline("p", home=tmp_path, source=events).to(ow.KafkaSink(kafka.bootstrap, topic="t")).start(
+            trigger="often"
+        )
     with pytest.raises(ConfigurationError, match="host:port"):
         ow.KafkaSink("localhost", topic="t")
     with pytest.raises(ConfigurationError, match="lz4"):
@@ -347,7 +347,9 @@ def test_names_guarantees_and_triggers_are_checked(spark: SparkSession, kafka: K
 
 def test_secrets_are_not_shown(kafka: Kafka) -> None:
     sink = ow.KafkaSink(
-        "localhost:9092", topic="t", settings={"sasl.username": "me", "sasl.password": "do-not-print", "sasl.mechanism": "PLAIN"}
+        "localhost:9092",
+        topic="t",
+        settings={"sasl.username": "me", "sasl.password": "do-not-print", "sasl.mechanism": "PLAIN"},
     )
     assert "do-not-print" not in repr(sink) + repr(sink.cluster)
 
@@ -387,7 +389,9 @@ def test_the_query_tells_its_status_progress_and_epochs(
         assert [(entry.epoch, entry.rows) for entry in query.epochs] == [(0, 1)]
         assert query.wait(0.1) is False
     assert not query.is_active
-    assert json.loads((tmp_path / "home" / "ledger").glob("*").__next__().read_text().splitlines()[0])["phase"] == "done"
+    assert (
+        json.loads((tmp_path / "home" / "ledger").glob("*").__next__().read_text().splitlines()[0])["phase"] == "done"
+    )
 
 
 def test_the_settings_for_quick_logs_do_not_leak_into_the_session(
@@ -420,3 +424,13 @@ def test_a_batch_frame_is_refused(spark: SparkSession, kafka: Kafka, tmp_path: P
     pipeline = ow.Pipeline("batch", home=tmp_path, source=frame).to(ow.KafkaSink(kafka.bootstrap, topic="t"))
     with pytest.raises(ConfigurationError, match="readStream"):
         pipeline.start()
+
+
+def test_a_home_may_have_any_name(spark: SparkSession, kafka: Kafka, name: str, tmp_path: Path) -> None:
+    """Spaces, percent signs and umlauts in the path: Spark and we mean the same directory."""
+    source, target = kafka.topic(1), kafka.topic(1)
+    for number in range(2):
+        kafka.feed(source, [("k", str(number))])
+        run_once(copy(spark, kafka, name, tmp_path / "a home %20 für α", source, target))
+    assert kafka.values(target) == ["0", "1"]
+    assert [path.name for path in tmp_path.iterdir()] == ["a home %20 für α"]

@@ -8,8 +8,9 @@ import sys
 import typer
 
 from onceward.cli import jars, kafka
-from onceward.cli.run import run
+from onceward.cli.demo import demo
 from onceward.cli.output import EXIT_FAILED, progress
+from onceward.cli.run import run
 from onceward.errors import OncewardError
 
 app = typer.Typer(
@@ -22,6 +23,7 @@ app = typer.Typer(
 app.add_typer(kafka.app, name="kafka")
 app.add_typer(jars.app, name="jars")
 app.command()(run)
+app.command()(demo)
 
 
 def main() -> None:

@@ -6,13 +6,12 @@ Run as `python -m onceward.demo.job`. It ends by SIGTERM, cleanly, or with the p
 import argparse
 import os
 import signal
-import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-import pandas as pd
+import pandas as pd  # type: ignore[import-untyped]
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.streaming.query import StreamingQuery
@@ -35,7 +34,7 @@ def settings(folder: Path) -> dict[str, str]:
         "-XX:TieredStopAtLevel=1",  # no time for the optimising compiler
         "-XX:+UseSerialGC",
         "-XX:-UsePerfData",
-        f"-Djava.io.tmpdir={litter}",
+        f'"-Djava.io.tmpdir={litter}"',
     )
     return {
         "spark.driver.extraJavaOptions": " ".join(jvm),
@@ -95,7 +94,8 @@ def start_sparks(frame: DataFrame, bootstrap: str, folder: Path) -> StreamingQue
 
 def _end_with_parent() -> None:
     """Standard input is a pipe that only the demo holds: its end is the demo's end, even by kill -9."""
-    sys.stdin.buffer.read()
+    while os.read(0, 1):  # unbuffered: Python cannot end while a thread waits in sys.stdin
+        pass
     os.killpg(os.getpgrp(), signal.SIGKILL)
 
 

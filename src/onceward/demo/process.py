@@ -56,24 +56,25 @@ class JobProcess:
         """Nobody but us may end it: a job that dies by itself has failed."""
         code = self._process.poll()
         if code is not None:
-            raise DemoFailed(f"the job ended by itself (exit code {code}); nobody had killed it. {self.log_tail()}")
+            raise DemoFailed(
+                f"the job ended by itself (exit code {code}): the demo had not killed it. {self.log_tail()}"
+            )
 
     def kill(self) -> int:
         """SIGKILL to all of it at once, as a power cut would; how many processes that were."""
+        found = _session(self._process.pid)
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
-        killed: set[int] = {self._process.pid}
         deadline = time.monotonic() + KILL_TIMEOUT_S
         while members := _session(self._process.pid):
             if time.monotonic() > deadline:
                 raise DemoFailed(f"processes of the job do not end, not even after SIGKILL: {sorted(members)}")
-            for pid in members - killed:
+            for pid in members:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
-            killed |= members
             time.sleep(POLL_S)
         self._reap()
-        return len(killed)
+        return len(found)
 
     def stop(self) -> None:
         """SIGTERM: the epoch in hand is finished."""
@@ -113,9 +114,7 @@ def _session_of(pid: int) -> int | None:
 def _living() -> set[int]:
     if sys.platform == "linux":
         return {int(it.name) for it in Path("/proc").iterdir() if it.name.isdigit() and not _ended(it)}
-    listed = subprocess.run(
-        ["ps", "-A", "-o", "pid=,state="], capture_output=True, text=True, check=True, timeout=10
-    )
+    listed = subprocess.run(["ps", "-A", "-o", "pid=,state="], capture_output=True, text=True, check=True, timeout=10)
     rows = (line.split() for line in listed.stdout.splitlines())
     return {int(pid) for pid, state, *_ in rows if not state.startswith("Z")}
 

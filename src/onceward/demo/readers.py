@@ -1,6 +1,7 @@
 """What a reader sees: confluent-kafka, a client that shares no line with ours, in read_committed."""
 
 import threading
+import time
 import uuid
 from collections.abc import Callable
 from typing import Final
@@ -8,23 +9,28 @@ from typing import Final
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from onceward.demo.events import Booking
+from onceward.demo.process import DemoFailed
 from onceward.demo.topics import PARTITIONS
 
 POLL_S: Final = 0.2
 AT_ONCE: Final = 2_000
+READ_TIMEOUT_S: Final = 120.0  # 40,000 records take less than a second
 
 
 def read_to_end(bootstrap: str, topic: str) -> list[Booking | None]:
     """Every visible record of the topic, for a reader that was never there before."""
     seen: list[Booking | None] = []
-    ended: set[int] = set()
+    ended: set[int | None] = set()
+    deadline = time.monotonic() + READ_TIMEOUT_S
     _read(
         bootstrap,
         topic,
         lambda message: seen.append(_decode(message)),
         at_end=ended.add,
-        until=lambda: len(ended) == PARTITIONS,
+        until=lambda: len(ended) == PARTITIONS or time.monotonic() > deadline,
     )
+    if len(ended) < PARTITIONS:
+        raise DemoFailed(f"topic {topic!r} could not be read to its end within {READ_TIMEOUT_S:.0f} s")
     return seen
 
 
@@ -36,13 +42,13 @@ class LiveReader(threading.Thread):
         self.records: list[Booking | None] = []
         self.ids: set[str] = set()
         self.failure: str | None = None
-        self._bootstrap = bootstrap
+        self._brokers = bootstrap
         self._topic = topic
         self._over = threading.Event()
 
     def run(self) -> None:
         try:
-            _read(self._bootstrap, self._topic, self._take, at_end=lambda _: None, until=self._over.is_set)
+            _read(self._brokers, self._topic, self._take, at_end=lambda _: None, until=self._over.is_set)
         except KafkaException as error:
             self.failure = str(error)
 
@@ -66,7 +72,7 @@ def _read(
     topic: str,
     take: Callable[[Message], None],
     *,
-    at_end: Callable[[int], None],
+    at_end: Callable[[int | None], None],
     until: Callable[[], bool],
 ) -> None:
     consumer = Consumer(

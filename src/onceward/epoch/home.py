@@ -72,7 +72,9 @@ def parse_home(home: str | Path) -> Path:
     text = str(home)
     if uri := _FILE_URI.fullmatch(text):
         if (uri["host"] or "localhost") != "localhost":
-            raise ConfigurationError(f"home {text!r} names the machine {uri['host']!r}; mount it and give the local path")
+            raise ConfigurationError(
+                f"home {text!r} names the machine {uri['host']!r}; mount it and give the local path"
+            )
         text = unquote(uri["path"])
     elif _SCHEME.match(text):
         raise ConfigurationError(

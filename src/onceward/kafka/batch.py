@@ -41,9 +41,7 @@ LENGTH_COUNTS_FROM: Final = struct.calcsize(">qi")
 CRC_COUNTS_FROM: Final = struct.calcsize(">qiibI")
 
 
-def frame(
-    records: tuple[memoryview | bytes, ...], *, count: int, codec: int, first_ms: int, last_ms: int
-) -> bytes:
+def frame(records: tuple[memoryview | bytes, ...], *, count: int, codec: int, first_ms: int, last_ms: int) -> bytes:
     """A whole batch that no producer owns yet; its CRC is not valid."""
     header = BatchHeader(
         base_offset=0,
@@ -63,9 +61,7 @@ def frame(
     return b"".join((header.packed(), *records))
 
 
-def stamp(
-    payload: bytes, *, producer_id: int, producer_epoch: int, base_sequence: int, transactional: bool
-) -> bytes:
+def stamp(payload: bytes, *, producer_id: int, producer_epoch: int, base_sequence: int, transactional: bool) -> bytes:
     """The same batch under a producer's identity, with a valid checksum."""
     old = BatchHeader.of(payload)
     header = old._replace(

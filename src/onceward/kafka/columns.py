@@ -136,9 +136,7 @@ def _as_headers(column: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArra
     is_list = pa.types.is_list(kind) or pa.types.is_large_list(kind)
     entry = kind.value_type if is_list else None
     if entry is None or not pa.types.is_struct(entry) or {field.name for field in entry} != {"key", "value"}:
-        raise InvalidRows(
-            f"column 'headers' has type {kind}; it must be an array of struct<key string, value binary>"
-        )
+        raise InvalidRows(f"column 'headers' has type {kind}; it must be an array of struct<key string, value binary>")
     return column
 
 
@@ -150,9 +148,7 @@ def _as_milliseconds(column: pa.Array | pa.ChunkedArray, missing: int) -> pa.Arr
         cut = pc.CastOptions(pa.timestamp("ms", kind.tz), allow_time_truncate=True)
         column = pc.cast(column, options=cut).cast(pa.int64())
     elif not pa.types.is_int64(kind):
-        raise InvalidRows(
-            f"column 'timestamp' has type {kind}; it must be a timestamp or a bigint of milliseconds"
-        )
+        raise InvalidRows(f"column 'timestamp' has type {kind}; it must be a timestamp or a bigint of milliseconds")
     column = column.fill_null(missing)
     earliest = pc.min(column).as_py()
     if earliest is not None and earliest < 0:

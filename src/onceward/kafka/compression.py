@@ -30,9 +30,7 @@ class Compression(StrEnum):
 ATTRIBUTES: Final = {codec: number for number, codec in enumerate(Compression)}
 
 GZIP_LEVEL: Final = 6  # zlib's and Java's default; Arrow's would be 9, several times slower for 1 % less
-SNAPPY_JAVA_HEADER: Final = b"\x82SNAPPY\0" + struct.pack(
-    ">ii", 1, 1
-)  # version, lowest version that can read it
+SNAPPY_JAVA_HEADER: Final = b"\x82SNAPPY\0" + struct.pack(">ii", 1, 1)  # version, lowest version that can read it
 
 LZ4_BLOCK_BYTES: Final = 1 << 16  # what Java's producer writes: a reader keeps one block in memory
 # Magic; version 1 with independent blocks; blocks of 64 KiB; the checksum of these two bytes.

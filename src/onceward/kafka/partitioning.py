@@ -22,9 +22,7 @@ BLOCK_BYTES: Final = 4 << 20
 FEW_ROWS: Final = 16  # below it plain Python beats numpy: a handful of very long keys
 
 
-def partitions(
-    keys: pa.Array, hashes: NDArray[np.int64] | NDArray[np.uint64], count: int
-) -> NDArray[np.int32]:
+def partitions(keys: pa.Array, hashes: NDArray[np.int64] | NDArray[np.uint64], count: int) -> NDArray[np.int32]:
     """Each row's partition out of `count`.
 
     A row without a key goes where its hash says: evenly spread, and to the same place in every attempt.

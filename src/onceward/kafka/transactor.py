@@ -54,14 +54,17 @@ class Transactor:
 
     def fence(self) -> Identity:
         """Take the pipeline over: every older holder of the id is refused from now on, its open work aborted."""
-        answer = self._until_settled(lambda: self._init(None), "InitProducerId")
+        answer = self._until_settled(lambda: self._init(None, self.timeout_ms), "InitProducerId")
         if answer.meaning is not Meaning.ACCEPTED:
             raise self._refusal(answer)
         crashpoints.reach("fenced")
         return self.identity
 
     def read_marker(self) -> Committed:
-        """The newest committed marker and positions; waits while a transaction over them is still completing."""
+        """The newest committed marker and positions. Only `fence` waits until every older transaction is complete.
+
+        EndTxn answers before its end markers are written, and a group's first offsets are not listed until then.
+        """
         found: list[Committed] = []
         answer = self._until_settled(lambda: self._fetch_marker(found), "OffsetFetch")
         if answer.meaning is not Meaning.ACCEPTED:
@@ -109,13 +112,13 @@ class Transactor:
             State.MARKING: lambda: self._mark(old, positions, texts),
             State.COMMITTING: lambda: self._end(old, commit=True),
             State.ABORTING: lambda: self._end(old, commit=False),
-            State.RECLAIMING: lambda: self._init(old),
+            State.RECLAIMING: lambda: self._reclaim(old),
             State.READING: lambda: self._fetch_marker(found),
         }
         while not transaction.over:
             try:
                 answer = senders[transaction.state]()
-            except AnswerLost as lost:
+            except (AnswerLost, BrokerUnreachable) as lost:  # nobody answers: not even who the coordinator is
                 log.warning("epoch %d: %s, asking again", transaction.epoch, lost)
                 event: Event | None = Event.ANSWER_LOST
             else:
@@ -179,14 +182,21 @@ class Transactor:
             tries += 1
         raise BrokerUnreachable(f"{what} for {self.pipeline!r} had no answer in {RESOLVE_TIMEOUT_S:.0f} s: {reason}")
 
-    def _init(self, expected: Identity | None) -> Code:
+    def _reclaim(self, old: Identity) -> Code:
+        """Most likely the transaction took too long: ask for twice the time, if the broker grants it."""
+        answer = self._init(old, self.timeout_ms * 2)
+        if answer.meaning is Meaning.ACCEPTED:
+            self.timeout_ms *= 2
+        return self._init(old, self.timeout_ms) if answer.name == "INVALID_TRANSACTION_TIMEOUT" else answer
+
+    def _init(self, expected: Identity | None, timeout_ms: int) -> Code:
         """InitProducerId; with an expected identity it succeeds only if nobody else has asked since (KIP-360)."""
         answer = self.wire.call_coordinator(
             self.pipeline,
             TRANSACTION,
             lambda: InitProducerIdRequest(
                 transactional_id=self.pipeline,
-                transaction_timeout_ms=self.timeout_ms,
+                transaction_timeout_ms=timeout_ms,
                 producer_id=expected.producer_id if expected else -1,
                 producer_epoch=expected.producer_epoch if expected else -1,
                 enable2_pc=False,

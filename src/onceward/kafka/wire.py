@@ -23,6 +23,7 @@ from onceward.kafka.codes import Meaning, code
 GROUP: Final = 0  # coordinator types of FindCoordinator
 TRANSACTION: Final = 1
 REQUEST_TIMEOUT_MS: Final = 30_000  # Kafka's own default for request.timeout.ms
+CONNECT_TIMEOUT_S: Final = 20.0  # a broker that restarts listens again within seconds
 SETTLE_TIMEOUT_S: Final = 60.0  # a cluster that restarts elects leaders and loads logs well within this
 RETRY_S: Final = 0.02
 TRANSACTION_VERSION: Final = 2  # KIP-890: every transaction has a producer epoch of its own
@@ -83,7 +84,7 @@ class Wire:
             client.close()
         self._coordinators.clear()
 
-    def client(self, timeout_s: float = REQUEST_TIMEOUT_MS / 1000) -> KafkaNetClient:
+    def client(self) -> KafkaNetClient:
         """The connected client, bootstrapped."""
         if self._client is None:
             settings = {SETTINGS[name]: value for name, value in self.cluster.settings.items()}
@@ -98,7 +99,7 @@ class Wire:
                 **{"client_id": "onceward", **settings},
             )
             try:
-                client.check_version(timeout_ms=int(timeout_s * 1000))
+                client.check_version(timeout_ms=int(CONNECT_TIMEOUT_S * 1000))
             except kafka.errors.KafkaError as error:
                 client.close()
                 raise BrokerUnreachable(
@@ -133,7 +134,7 @@ class Wire:
         """Send, wait, answer. `AnswerLost` when nobody knows."""
         try:
             return self.client().send_and_receive(node, request, timeout_ms=REQUEST_TIMEOUT_MS)
-        except kafka.errors.AuthenticationFailedError as error:
+        except kafka.errors.SaslAuthenticationFailedError as error:
             raise BrokerRefused(f"the broker refused our credentials: {error}; check sasl.* and ssl.*") from error
         except (kafka.errors.KafkaError, OSError) as error:
             raise AnswerLost(f"{type(request).__name__} to broker {node}: {type(error).__name__} {error}") from error

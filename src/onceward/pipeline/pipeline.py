@@ -164,12 +164,15 @@ class Pipeline:
 
 
 def _start(writer: DataStreamWriter, spark: SparkSession, home: Home) -> StreamingQuery:
-    """Start with quick log writes; the session's own setting is back afterwards, the query keeps its copy."""
+    """Start with quick log writes; the session's own setting is back afterwards, the query keeps its copy.
+
+    The path goes unescaped: Hadoop takes "%20" for a name, not for a space.
+    """
     before = {name: spark.conf.get(name, None) for name in QUICK_LOGS}
     for name, value in QUICK_LOGS.items():
         spark.conf.set(name, value)
     try:
-        return writer.option("checkpointLocation", home.checkpoint.as_uri()).start()
+        return writer.option("checkpointLocation", f"file://{home.checkpoint}").start()
     finally:
         for name, old in before.items():
             if old is None:

@@ -10,7 +10,6 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from onceward.epoch.ledger import Entry
 from onceward.epoch.term import RENEW_S, Term
-from onceward.errors import OncewardError
 from onceward.pipeline.runner import EpochRunner, Stopping, cause_of
 
 COMMIT_LOG_S: Final = 10.0  # Spark writes its commit log within milliseconds after the epoch
@@ -103,7 +102,7 @@ class Query:
             self.spark_query.stop()
         self._close()
         failure = self.exception()
-        if isinstance(failure, OncewardError):
+        if failure is not None:
             raise failure
 
     def process_all_available(self) -> None:

@@ -65,7 +65,7 @@ def require_replayable(frame: DataFrame, trusted: Iterable[str]) -> None:
     for name, options in _sources(frame):
         if name not in REPLAYABLE and name not in set(trusted):
             raise SourceNotReplayable(
-                f"source {name!r} cannot give the same events again after a crash, so exactly-once is missing its first "
+                f"source {name!r} cannot give the same events again after a crash, so exactly-once lacks its first "
                 "half, a replayable source. Put Kafka in front of it (ow.read_kafka), choose guarantee='at-least-once' "
                 f"or 'at-most-once', or, if you know that it replays, say Pipeline(replayable_sources=[{name!r}])."
             )

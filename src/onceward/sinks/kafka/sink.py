@@ -30,6 +30,8 @@ SMALL_EPOCH_BYTES: Final = 10 << 20
 ASSUMED_ROW_BYTES: Final = 250  # until an epoch has shown how large its rows are
 CATALOG_AGE_S: Final = 10.0  # how long a topic's partition count and limits are taken for granted
 
+NOBODY: Final = Identity(-1, -1)  # a replay writes nothing
+
 log = logging.getLogger("onceward.kafka")
 
 
@@ -127,7 +129,7 @@ class KafkaSink(TwoPhaseCommitSink):
         self._refresh_catalog(force=attempt > 1)
         if self._is_small(context):
             return self._write_here(context, prepared)
-        work = self._work(context)
+        work = self._work(context, self._identity())
         # A second try shuffles: two tasks may have met on one partition.
         if preserve and attempt == 1:
             return jobs.write_preserved(prepared, work)
@@ -160,7 +162,7 @@ class KafkaSink(TwoPhaseCommitSink):
         prepared = kafka_rows(rows, default_topic=self.topic)
         if self._is_small(context):
             return Outcome.of(self._encoder().digest(prepared.toArrow()))
-        return jobs.digest(prepared, self._work(context))
+        return jobs.digest(prepared, self._work(context, NOBODY))
 
     def close(self) -> None:
         """Close connections. An open transaction is aborted by the next start, or by its timeout."""
@@ -185,12 +187,12 @@ class KafkaSink(TwoPhaseCommitSink):
     def _encoder(self) -> Encoder:
         return Encoder(self.topic, self.compression, self._catalog, self._wire)
 
-    def _work(self, context: EpochContext) -> Work:
+    def _work(self, context: EpochContext, identity: Identity) -> Work:
         return Work(
             epoch=context.epoch,
             cluster=self.cluster,
             transactional_id=self._transactional_id(),
-            identity=self._identity(),
+            identity=identity,
             default_topic=self.topic,
             compression=self.compression,
             catalog=self._catalog,

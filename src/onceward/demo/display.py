@@ -1,0 +1,80 @@
+"""What is happening, on standard error: bars where there is a terminal, a line now and then where there is none."""
+
+import time
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Final, Self
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn
+
+LINE_EVERY_S: Final = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """So far."""
+
+    fed: int
+    ours: int  # records visible
+    sparks: int
+    kills: int
+
+
+class Display:
+    """Says milestones and shows counts."""
+
+    def __init__(self, console: Console, *, events: int, kills: int) -> None:
+        self._console = console
+        self._began = time.monotonic()
+        self._last_line = self._began
+        self._events = events
+        self._kills = kills
+        self._bars = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=32),
+            TextColumn("{task.fields[text]}"),
+            console=console,
+            transient=True,
+            disable=not console.is_terminal,
+        )
+        self._fed = self._bar("payments fed")
+        self._ours = self._bar("visible, Onceward")
+        self._sparks = self._bar("visible, Spark's own sink")
+        self._killed = self._bars.add_task("kills", total=max(kills, 1), text="")
+
+    def __enter__(self) -> Self:
+        self._bars.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._bars.stop()
+
+    @property
+    def seconds(self) -> float:
+        return time.monotonic() - self._began
+
+    def introduce(self, text: str) -> None:
+        self._console.print(f"{text}\n", highlight=False, markup=False, soft_wrap=not self._console.is_terminal)
+
+    def say(self, text: str) -> None:
+        """A milestone: it stays on the screen."""
+        self._console.print(f"{self.seconds:5.0f} s  {text}", highlight=False, markup=False, soft_wrap=True)
+
+    def show(self, counts: Counts, now: str) -> None:
+        """Where things stand, and what is happening now."""
+        for bar, count in ((self._fed, counts.fed), (self._ours, counts.ours), (self._sparks, counts.sparks)):
+            more = f" ({count - self._events:,} too many)" if count > self._events else ""
+            self._bars.update(bar, completed=min(count, self._events), text=f"{count:,} of {self._events:,}{more}")
+        self._bars.update(self._killed, completed=counts.kills, text=f"{counts.kills} of {self._kills}: {now}")
+        if not self._console.is_terminal and time.monotonic() - self._last_line > LINE_EVERY_S:
+            self._last_line = time.monotonic()
+            self.say(
+                f"{now}; {counts.fed:,} of {self._events:,} payments fed; visible: {counts.ours:,} through Onceward, "
+                f"{counts.sparks:,} through Spark's own sink"
+            )
+
+    def _bar(self, name: str) -> TaskID:
+        return self._bars.add_task(name, total=self._events, text="")

@@ -1,0 +1,164 @@
+"""Three guarantees under the same crashes: the first loses, the second duplicates, the third does neither."""
+
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+import onceward as ow
+from onceward import crashpoints
+from onceward.errors import ConfigurationError, HomeMismatch, SourceNotReplayable, SpeculationEnabled
+from onceward.pipeline import runner
+from onceward.pipeline.session import require_usable
+from support.judge import Kafka
+
+
+class Crash(Exception):
+    """Stands for the death of the driver."""
+
+
+def crashing_run(
+    spark: SparkSession, kafka: Kafka, name: str, home: Path, guarantee: str, monkeypatch: pytest.MonkeyPatch
+) -> tuple[int, int]:
+    """Feed, crash before or after writing, restart; how many were lost and how many doubled."""
+    monkeypatch.setattr(runner, "FINAL", (*runner.FINAL, Crash))  # a dead driver tries nothing again
+    source, target = kafka.topic(2), kafka.topic(2)
+
+    def pipeline() -> ow.Pipeline:
+        events = ow.read_kafka(spark, kafka.bootstrap, topics=[source])
+        return ow.Pipeline(name, home=home, source=events, guarantee=guarantee).to(
+            ow.KafkaSink(kafka.bootstrap, topic=target), rows=lambda batch: batch.select("key", "value")
+        )
+
+    def die_at(*points: str) -> Callable[..., None]:
+        def reach(reached: str, epoch: int | None = None) -> None:
+            if reached in points:
+                raise Crash(f"dies at {reached}")
+
+        return reach
+
+    for number, points in enumerate((["begun"], ["written"])):
+        kafka.feed(source, ((f"k{i}", f"{number}-{i}") for i in range(100)))
+        monkeypatch.setattr(crashpoints, "reach", die_at(*points))
+        with pytest.raises(Exception, match="dies at"):
+            pipeline().start(trigger="once").wait(120)
+        monkeypatch.setattr(crashpoints, "reach", die_at())
+        pipeline().start(trigger="once").wait(120)
+    seen = Counter(kafka.values(target))
+    return 200 - len(seen), sum(count - 1 for count in seen.values())
+
+
+def test_at_most_once_loses_at_least_once_doubles_exactly_once_does_neither(
+    spark: SparkSession, kafka: Kafka, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A5: the same two crashes, one before and one after writing."""
+    verdicts = {
+        guarantee: crashing_run(spark, kafka, f"{name}-{guarantee}", tmp_path / guarantee, guarantee, monkeypatch)
+        for guarantee in ("at-most-once", "at-least-once", "exactly-once")
+    }
+    assert verdicts == {"at-most-once": (100, 0), "at-least-once": (0, 100), "exactly-once": (0, 0)}
+
+
+def test_sparks_own_sink_duplicates_after_the_same_crash(spark: SparkSession, kafka: Kafka, tmp_path: Path) -> None:
+    """A2: exactly-once inside the engine is not enough; the epoch is written, the commit log is not."""
+    source, target = kafka.topic(2), kafka.topic(2)
+    kafka.feed(source, ((f"k{i}", str(i)) for i in range(100)))
+
+    def run() -> None:
+        events = ow.read_kafka(spark, kafka.bootstrap, topics=[source]).select("key", "value")
+        writer = events.writeStream.format("kafka").option("kafka.bootstrap.servers", kafka.bootstrap)
+        writer = writer.option("topic", target).option("checkpointLocation", str(tmp_path)).trigger(availableNow=True)
+        writer.start().awaitTermination()
+
+    run()
+    (tmp_path / "commits" / ".0.crc").unlink()
+    (tmp_path / "commits" / "0").unlink()  # what a kill between the last write and the commit log leaves behind
+    run()
+    assert len(kafka.values(target)) == 200
+
+
+def test_a_guarantee_cannot_change_afterwards(spark: SparkSession, kafka: Kafka, name: str, tmp_path: Path) -> None:
+    events = ow.read_kafka(spark, kafka.bootstrap, topics=[kafka.topic(1)]).select("key", "value")
+    sink = ow.KafkaSink(kafka.bootstrap, topic=kafka.topic(1))
+    ow.Pipeline(name, home=tmp_path, source=events, guarantee="at-least-once").to(sink).start(trigger="once").wait(60)
+    with pytest.raises(HomeMismatch, match="at-least-once"):
+        ow.Pipeline(name, home=tmp_path, source=events).to(sink).start()
+
+
+def start(frame: DataFrame, kafka: Kafka, name: str, home: Path, **options: object) -> ow.Query:
+    rows = frame.selectExpr("'v' as value")
+    pipeline = ow.Pipeline(name, home=home, source=rows, **options)  # type: ignore[arg-type]
+    return pipeline.to(ow.KafkaSink(kafka.bootstrap, topic=kafka.topic(1))).start(trigger="once")
+
+
+def test_a_source_that_cannot_be_replayed_is_refused_and_the_message_says_which_half_is_missing(
+    spark: SparkSession, kafka: Kafka, name: str, tmp_path: Path
+) -> None:
+    """A3."""
+    socket = spark.readStream.format("socket").option("host", "localhost").option("port", "9").load()
+    with pytest.raises(SourceNotReplayable, match=r"'socket'.*first half.*ow\.read_kafka"):
+        start(socket, kafka, name, tmp_path / "home")
+    assert not (tmp_path / "home").exists()
+
+
+def test_a_kafka_source_that_reads_uncommitted_or_skips_lost_data_is_refused(
+    spark: SparkSession, kafka: Kafka, name: str, tmp_path: Path
+) -> None:
+    """A3, bad input of the proof plan: a read_uncommitted source."""
+    source = kafka.topic(1)
+    plain = spark.readStream.format("kafka").option("kafka.bootstrap.servers", kafka.bootstrap)
+    plain = plain.option("subscribe", source).option("startingOffsets", "earliest")
+    with pytest.raises(SourceNotReplayable, match="read_committed"):
+        start(plain.load(), kafka, name, tmp_path / "home")
+    lossy = plain.option("kafka.isolation.level", "read_committed").option("failOnDataLoss", "false")
+    with pytest.raises(SourceNotReplayable, match="failOnDataLoss"):
+        start(lossy.load(), kafka, name, tmp_path / "home")
+
+
+def test_files_are_a_replayable_source_and_the_marker_rides_on_the_output_topic(
+    spark: SparkSession, kafka: Kafka, name: str, tmp_path: Path
+) -> None:
+    target = kafka.topic(2)
+    (tmp_path / "in").mkdir()
+
+    def run() -> None:
+        lines = spark.readStream.format("text").load(str(tmp_path / "in"))
+        sink = ow.KafkaSink(kafka.bootstrap, topic=target)
+        ow.Pipeline(name, home=tmp_path / "home", source=lines).to(sink).start(trigger="once").wait(60)
+
+    (tmp_path / "in" / "a.txt").write_text("one\ntwo\n")
+    run()
+    (tmp_path / "in" / "b.txt").write_text("three\n")
+    run()
+    (tmp_path / "home" / "checkpoint" / "commits" / "1").unlink()
+    run()
+    assert sorted(kafka.values(target)) == ["one", "three", "two"]
+
+
+def test_speculation_is_refused(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Trap 1: two copies of a task would write with the same sequence numbers."""
+    conf = spark.sparkContext.getConf().set("spark.speculation", "true")
+    monkeypatch.setattr(type(spark.sparkContext), "getConf", lambda _: conf)
+    with pytest.raises(SpeculationEnabled, match=r"spark\.speculation=false"):
+        require_usable(spark)
+
+
+def test_a_broker_that_is_not_there_is_named(
+    spark: SparkSession, kafka: Kafka, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("onceward.kafka.wire.CONNECT_TIMEOUT_S", 1.0)
+    events = ow.read_kafka(spark, kafka.bootstrap, topics=[kafka.topic(1)])
+    pipeline = ow.Pipeline(name, home=tmp_path, source=events).to(ow.KafkaSink("127.0.0.1:1", topic="t"))
+    with pytest.raises(ow.OncewardError, match=r"127\.0\.0\.1:1"):
+        pipeline.start()
+
+
+def test_a_transaction_timeout_over_the_brokers_maximum_is_named(
+    spark: SparkSession, kafka: Kafka, name: str, tmp_path: Path
+) -> None:
+    events = ow.read_kafka(spark, kafka.bootstrap, topics=[kafka.topic(1)])
+    sink = ow.KafkaSink(kafka.bootstrap, topic=kafka.topic(1), transaction_timeout_ms=10**9)
+    with pytest.raises(ConfigurationError, match=r"transaction_timeout_ms.*transaction\.max\.timeout\.ms"):
+        ow.Pipeline(name, home=tmp_path, source=events).to(sink).start()

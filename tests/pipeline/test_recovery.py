@@ -1,0 +1,246 @@
+"""Restarts after soft crashes in this process: what is replayed, what is refused, what is never written twice."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+import onceward as ow
+from onceward import crashpoints
+from onceward.errors import HomeInUse, LedgerCorrupt, MarkerMissing, ReplayDiverged
+from onceward.pipeline import runner
+from support.judge import Kafka
+from support.waiting import eventually
+
+WAYS = pytest.mark.parametrize("small", [10 << 20, 0], ids=["short-way", "over-tasks"])
+Build = Callable[..., ow.Pipeline]
+
+
+class Crash(Exception):
+    """Stands for the death of the driver."""
+
+
+@pytest.fixture
+def crash_at(monkeypatch: pytest.MonkeyPatch) -> Callable[[str | None], None]:
+    """Make the driver fail at a named point, once for each call; None: no more."""
+
+    def arm(point: str | None) -> None:
+        def reach(reached: str, epoch: int | None = None) -> None:
+            if reached == point:
+                raise Crash(f"Crash at {reached}, epoch {epoch}")
+
+        monkeypatch.setattr(crashpoints, "reach", reach)
+        monkeypatch.setattr(runner, "FINAL", (*runner.FINAL, Crash))  # a dead driver tries nothing again
+
+    return arm
+
+
+@pytest.fixture
+def topics(kafka: Kafka) -> tuple[str, str]:
+    return kafka.topic(3), kafka.topic(3)
+
+
+@pytest.fixture
+def build(spark: SparkSession, kafka: Kafka, name: str, tmp_path: Path, topics: tuple[str, str]) -> Build:
+    """A running count per key; `rows` may be replaced, to make it non-deterministic."""
+    source, target = topics
+
+    def make(rows: str = "cast(count as string)", small: int = 10 << 20, **options: object) -> ow.Pipeline:
+        events = ow.read_kafka(spark, kafka.bootstrap, topics=[source])
+        pipeline = ow.Pipeline(
+            name,
+            home=tmp_path / "home",
+            source=events.groupBy("key").count(),
+            output_mode="update",
+            **options,  # type: ignore[arg-type]
+        )
+
+        def columns(batch: DataFrame) -> DataFrame:
+            return batch.selectExpr("key", f"{rows} as value")
+
+        return pipeline.to(ow.KafkaSink(kafka.bootstrap, topic=target, small_epoch_bytes=small), rows=columns)
+
+    return make
+
+
+def run(pipeline: ow.Pipeline, **options: object) -> ow.Query:
+    query = pipeline.start(trigger="once", **options)  # type: ignore[arg-type]
+    query.wait(120)
+    return query
+
+
+def crash(pipeline: ow.Pipeline) -> None:
+    query = pipeline.start(trigger="once")
+    with pytest.raises(Exception, match="Crash"):
+        query.wait(120)
+
+
+@WAYS
+@pytest.mark.parametrize("point", ["begun", "written", "marked", "committed", "recorded"])
+def test_a_crash_at_each_step_changes_nothing_for_readers(
+    kafka: Kafka, topics: tuple[str, str], build: Build, crash_at: Callable[[str | None], None], small: int, point: str
+) -> None:
+    """B4 before the decision, B5 after it: either redone or known to be out."""
+    kafka.feed(topics[0], [("a", "1"), ("b", "2"), ("a", "3")])
+    crash_at(point)
+    crash(build(small=small))
+    out = point in {"committed", "recorded"}
+    assert sorted(kafka.values(topics[1])) == (["1", "2"] if out else [])
+    crash_at(None)
+    query = run(build(small=small))
+    assert query.epochs_committed == (0 if out else 1)
+    assert sorted(kafka.values(topics[1])) == ["1", "2"]
+    kafka.feed(topics[0], [("a", "4")])
+    run(build(small=small))
+    assert sorted(kafka.values(topics[1])) == ["1", "2", "3"]
+
+
+def test_readers_of_committed_records_never_see_an_open_epoch_and_others_do(
+    kafka: Kafka,
+    topics: tuple[str, str],
+    build: Build,
+    crash_at: Callable[[str | None], None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A6: both isolation levels, side by side, while the epoch is open."""
+    kafka.feed(topics[0], [("a", "1"), ("b", "2")])
+    seen: dict[str, list[str]] = {}
+
+    def look(reached: str, epoch: int | None = None) -> None:
+        if reached == "marked":
+            seen.update({level: kafka.values(topics[1], level) for level in ("read_committed", "read_uncommitted")})
+
+    monkeypatch.setattr(crashpoints, "reach", look)
+    run(build())
+    assert seen == {"read_committed": [], "read_uncommitted": ["1", "1"]}
+    assert kafka.values(topics[1]) == ["1", "1"]
+
+
+@WAYS
+def test_a_replay_that_differs_is_reported_with_epoch_and_partition(
+    kafka: Kafka, topics: tuple[str, str], build: Build, crash_at: Callable[[str | None], None], small: int, name: str
+) -> None:
+    """G4: a query that is not deterministic is noticed by digest, not by luck."""
+    kafka.feed(topics[0], [("a", "1")])
+    crash_at("committed")
+    crash(build("concat(cast(count as string), '-', uuid())", small))
+    crash_at(None)
+    with pytest.raises(ReplayDiverged, match=rf"'{name}', epoch 0 .*{topics[1]}-\d: 1 rows.*decimals"):
+        run(build("concat(cast(count as string), '-', uuid())", small))
+    run(build("concat(cast(count as string), '-', uuid())", small, on_replay_divergence="warn"))
+    assert len(kafka.values(topics[1])) == 1
+
+
+def test_epochs_whose_commit_log_was_lost_are_replayed_and_not_written(
+    kafka: Kafka, topics: tuple[str, str], build: Build, tmp_path: Path
+) -> None:
+    """Spark does not sync its commit log: a power cut may lose the last epochs of it."""
+    for number in range(3):
+        kafka.feed(topics[0], [("a", str(number))])
+        run(build())
+    for number in (1, 2):
+        (tmp_path / "home" / "checkpoint" / "commits" / str(number)).unlink()
+    kafka.feed(topics[0], [("a", "x")])
+    run(build())
+    assert kafka.values(topics[1]) == ["1", "2", "3", "4"]
+
+
+def test_positions_that_changed_under_a_committed_epoch_are_noticed(
+    kafka: Kafka, topics: tuple[str, str], build: Build, tmp_path: Path
+) -> None:
+    """Spark's offset log lost an entry and wrote another: what is out would not match what is read."""
+    for number in range(2):
+        kafka.feed(topics[0], [("a", str(number))])
+        run(build())
+    checkpoint = tmp_path / "home" / "checkpoint"
+    (checkpoint / "commits" / "1").unlink()
+    entry = checkpoint / "offsets" / "1"
+    first = (checkpoint / "offsets" / "0").read_text().splitlines()
+    lines = entry.read_text().splitlines()
+    entry.write_text("\n".join([*lines[:2], *first[2:]]))
+    with pytest.raises(ReplayDiverged, match=r"epoch 1.*offset log"):
+        run(build())
+    assert kafka.values(topics[1]) == ["1", "2"]
+
+
+def test_a_missing_marker_is_explained_and_can_be_overruled(
+    kafka: Kafka, topics: tuple[str, str], build: Build, name: str
+) -> None:
+    """Trap 6: offsets of an idle group expire; that must not mean "start from zero"."""
+    from confluent_kafka.admin import AdminClient
+
+    kafka.feed(topics[0], [("a", "1")])
+    run(build())
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
+    admin.delete_consumer_groups([name])[name].result(30)
+    kafka.feed(topics[0], [("a", "2")])
+    with pytest.raises(MarkerMissing, match=r"offsets\.retention\.minutes.*--trust-ledger"):
+        run(build())
+    run(build(), trust_ledger=True)
+    assert kafka.values(topics[1]) == ["1", "2"]
+    kafka.feed(topics[0], [("a", "3")])
+    run(build())
+    assert kafka.values(topics[1]) == ["1", "2", "3"]
+
+
+def test_a_damaged_ledger_entry_is_named(kafka: Kafka, topics: tuple[str, str], build: Build, tmp_path: Path) -> None:
+    """E9."""
+    kafka.feed(topics[0], [("a", "1")])
+    run(build())
+    (entry,) = (tmp_path / "home" / "ledger").iterdir()
+    data = bytearray(entry.read_bytes())
+    data[40] ^= 1
+    entry.write_bytes(data)
+    with pytest.raises(LedgerCorrupt, match=entry.name):
+        run(build())
+
+
+def test_a_second_pipeline_object_on_a_living_home_is_refused(
+    kafka: Kafka, topics: tuple[str, str], build: Build
+) -> None:
+    kafka.feed(topics[0], [("a", "1")])
+    with build().start() as query:
+        query.process_all_available()
+        with pytest.raises(HomeInUse, match="--take-over"):
+            build().start()
+        kafka.feed(topics[0], [("a", "2")])
+        query.process_all_available()
+    assert kafka.values(topics[1]) == ["1", "2"]
+
+
+def test_a_task_that_fails_once_poisons_the_transaction_and_the_epoch_is_redone(
+    spark: SparkSession, kafka: Kafka, name: str, tmp_path: Path, topics: tuple[str, str]
+) -> None:
+    """Traps 1 and 14: Spark would repeat the task inside the same transaction; the second attempt refuses to write."""
+    flag = tmp_path / "failed-once"
+
+    def rows(batch: DataFrame) -> DataFrame:
+        def stumble(parts):  # type: ignore[no-untyped-def]
+            for part in parts:
+                if not flag.exists():
+                    flag.touch()
+                    raise RuntimeError("a task stumbles")
+                yield part
+
+        return batch.select("value").mapInArrow(stumble, "value binary")
+
+    kafka.feed(topics[0], ((f"k{i}", str(i)) for i in range(300)))
+    events = ow.read_kafka(spark, kafka.bootstrap, topics=[topics[0]])
+    sink = ow.KafkaSink(kafka.bootstrap, topic=topics[1], small_epoch_bytes=0)
+    query = run(ow.Pipeline(name, home=tmp_path / "home", source=events).to(sink, rows=rows))
+    assert query.epochs[0].attempts == 2
+    assert sorted(map(int, kafka.values(topics[1]))) == list(range(300))
+
+
+def test_a_stop_finishes_the_epoch_in_hand(kafka: Kafka, topics: tuple[str, str], build: Build, tmp_path: Path) -> None:
+    query = build().start()
+    kafka.feed(topics[0], [("a", "1")])
+    eventually(lambda: not query._runner.idle.is_set() or query.epochs, "an epoch has begun")
+    query.stop()
+    committed = query.epochs[-1].epoch
+    assert (tmp_path / "home" / "checkpoint" / "commits" / str(committed)).exists()
+    query.stop()  # harmless
+    kafka.feed(topics[0], [("a", "2")])
+    run(build())
+    assert [int(value) for value in kafka.values(topics[1])][-1] == 2
