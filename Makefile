@@ -54,8 +54,8 @@ demo: $(STAMP)  ## kill a pipeline at random, then count what was lost or double
 	$(BIN)/onceward demo $(ARGS)
 
 bench: $(STAMP)  ## the figures of this machine
-	$(BIN)/onceward bench $(ARGS)
+	$(BIN)/python -m bench $(ARGS)
 
 clean:  ## remove what make has made (the jars in the user's cache stay)
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .import_linter_cache .pytest_cache
-	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
+	find src tests bench -name __pycache__ -type d -prune -exec rm -rf {} +

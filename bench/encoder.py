@@ -7,20 +7,18 @@ several runs. With --json the last line of standard output is one JSON object.
 """
 
 import argparse
-import datetime as dt
 import json
 import os
-import platform
 import statistics
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from bench.machine import circumstances
 from onceward.kafka.partitioning import partitions
 from onceward.kafka.records import Columns, Compression, encode, stamp
 
@@ -102,13 +100,6 @@ def rate(work: Callable[[], int], count: int, runs: int) -> float:
     return count / statistics.median(seconds)
 
 
-def machine() -> str:
-    cpuinfo = Path("/proc/cpuinfo")
-    lines = cpuinfo.read_text().splitlines() if cpuinfo.exists() else []
-    model = next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), platform.processor())
-    return f"{model}, {os.cpu_count()} cores"
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=500_000)
@@ -127,11 +118,10 @@ def main() -> None:
             file=sys.stderr if options.json else sys.stdout,
         )
     if options.json:
-        today = dt.datetime.now(dt.UTC).date().isoformat()
         report = {"records_per_second": {name: round(figure) for name, figure in figures.items()}}
-        about = {"rows": options.rows, "runs": options.runs, "machine": machine(), "date": today}
-        versions = {"python": platform.python_version(), "pyarrow": pa.__version__, "numpy": np.__version__}
-        print(json.dumps(report | about | versions))  # noqa: T201 - the report is what it is for
+        about = {"rows": options.rows, "runs": options.runs, **circumstances()}
+        versions = {"pyarrow": pa.__version__, "numpy": np.__version__}
+        print(json.dumps(report | about | versions))
 
 
 if __name__ == "__main__":

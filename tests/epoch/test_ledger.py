@@ -62,7 +62,7 @@ def storage(tmp_path: Path) -> LocalStorage:
 
 
 def ledger_with(storage: LocalStorage, *entries: Entry, boundaries: dict[int, int] | None = None) -> Ledger:
-    ledger = Ledger(storage, boundaries or {})
+    ledger = Ledger(storage, boundaries or {}, ENTRY.lineage)
     for one in entries:
         ledger.write(one)
     return ledger
@@ -73,7 +73,7 @@ class TestRoundTrip:
         ledger = ledger_with(storage, ENTRY)
         assert ledger.read(41) == ENTRY
         assert ledger.read(41).outcome == OUTCOME  # type: ignore[union-attr]
-        assert Ledger(storage, {}).last() == ENTRY
+        assert Ledger(storage, {}, ENTRY.lineage).last() == ENTRY
 
     def test_writing_an_entry_again_changes_nothing(self, storage: LocalStorage) -> None:
         ledger = ledger_with(storage, ENTRY)
@@ -83,8 +83,8 @@ class TestRoundTrip:
         assert storage.names("ledger") == [file_of(41, 2).removeprefix("ledger/")]
 
     def test_an_empty_ledger_has_no_last_entry(self, storage: LocalStorage) -> None:
-        assert Ledger(storage, {}).last() is None
-        assert Ledger(storage, {}).read(0) is None
+        assert Ledger(storage, {}, ENTRY.lineage).last() is None
+        assert Ledger(storage, {}, ENTRY.lineage).read(0) is None
 
     def test_the_last_entry_is_that_of_the_phase_asked_for(self, storage: LocalStorage) -> None:
         """At-most-once notes an epoch before it writes it."""
@@ -143,6 +143,11 @@ class TestDamage:
         with pytest.raises(LedgerCorrupt, match=re.escape(file_of(2))):
             ledger.last()
 
+    def test_an_entry_of_another_lineage_is_named(self, storage: LocalStorage) -> None:
+        ledger_with(storage, entry(1))
+        with pytest.raises(LedgerCorrupt, match=r"000000000001-000001.json is of lineage .*swapped"):
+            Ledger(storage, {}, "another").read(1)
+
     def test_swapped_entries_are_named(self, storage: LocalStorage) -> None:
         ledger = ledger_with(storage, entry(1), entry(2))
         first, second = storage.read(file_of(1)), storage.read(file_of(2))
@@ -160,12 +165,12 @@ class TestDamage:
     def test_an_entry_of_another_term_under_this_name_is_named(self, storage: LocalStorage) -> None:
         storage.replace(file_of(1, 2), seal(entry(1, term=1)))
         with pytest.raises(LedgerCorrupt, match="holds epoch 1 of term 1"):
-            Ledger(storage, {}).read(1)
+            Ledger(storage, {}, ENTRY.lineage).read(1)
 
     def test_a_whole_file_of_another_kind_is_named(self, storage: LocalStorage) -> None:
         storage.replace(file_of(1), seal(DEED))
         with pytest.raises(LedgerCorrupt, match=r"000000000001-000001.json is whole, but holds no Entry.*swapped"):
-            Ledger(storage, {}).read(1)
+            Ledger(storage, {}, ENTRY.lineage).read(1)
 
     def test_a_file_that_goes_away_while_it_is_read_is_named(self, tmp_path: Path) -> None:
         class Vanishing(LocalStorage):
@@ -174,7 +179,7 @@ class TestDamage:
 
         ledger_with(LocalStorage(tmp_path), entry(1))
         with pytest.raises(LedgerCorrupt, match=r"000000000001-000001.json has disappeared"):
-            Ledger(Vanishing(tmp_path), {}).read(1)
+            Ledger(Vanishing(tmp_path), {}, ENTRY.lineage).read(1)
 
 
 def damaged(whole: bytes, random: Random) -> bytes:
@@ -203,7 +208,7 @@ class TestFormats:
     def test_a_newer_format_is_refused_and_both_numbers_are_named(self, storage: LocalStorage) -> None:
         storage.replace(file_of(1), seal(msgspec.structs.replace(entry(1), format=2)))
         with pytest.raises(HomeMismatch, match=r"format 2, written by a newer Onceward; this one reads up to 1"):
-            Ledger(storage, {}).read(1)
+            Ledger(storage, {}, ENTRY.lineage).read(1)
 
     def test_a_newer_format_with_other_fields_is_refused_as_newer_not_as_damage(self) -> None:
         class Other(msgspec.Struct):
@@ -270,7 +275,7 @@ def test_the_ledger_keeps_its_last_entries_and_forgets_older_ones(tmp_path: Path
             super().replace(name, data, sync=False)
 
     storage = Unsynced(tmp_path)
-    ledger = Ledger(storage, {})
+    ledger = Ledger(storage, {}, ENTRY.lineage)
     newest = 2 * RETAIN + 300
     for epoch in range(newest + 1):
         ledger.write(entry(epoch, term=1 + epoch // 700))

@@ -89,7 +89,7 @@ class TestRecover:
 
 class TestExpectedOutcome:
     def ledger(self, home: Path, *entries: Entry) -> Ledger:
-        ledger = Ledger(LocalStorage(home), {})
+        ledger = Ledger(LocalStorage(home), {}, "L")
         for one in entries:
             ledger.write(one)
         return ledger

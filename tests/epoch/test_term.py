@@ -15,7 +15,7 @@ from onceward.epoch.sealed import seal
 from onceward.epoch.storage import LocalStorage
 from onceward.epoch.term import LEASE_S, LOOK_S, WAIT_S, Beat, Holder, Term, acquire, boundaries, newest_holder
 from onceward.errors import HomeInUse, HomeMismatch, LedgerCorrupt, PipelineFenced
-from onceward.pipeline.holder import _process_start, is_dead, this_process
+from onceward.pipeline.lease import _process_start, is_dead, this_process
 
 
 def holder(number: int, name: str = "first") -> Holder:

@@ -71,7 +71,7 @@ class Lab:
             np.arange(len(values)),
             compression=Compression.NONE,
             max_batch_bytes=1 << 20,
-            timestamp_ms=1_700_000_000_000,
+            timestamp_ms=time.time_ns() // 1_000_000,  # an old one would fall to the topic's retention
         )
         return batch.payload
 
@@ -144,6 +144,7 @@ class Lab:
                 "group.id": self.name("reader"),
                 "isolation.level": isolation,
                 "enable.auto.commit": False,
+                "auto.offset.reset": "error",
                 "enable.partition.eof": True,
                 "fetch.queue.backoff.ms": 10,
                 "fetch.wait.max.ms": 50,

@@ -162,3 +162,19 @@ def test_a_transaction_timeout_over_the_brokers_maximum_is_named(
     sink = ow.KafkaSink(kafka.bootstrap, topic=kafka.topic(1), transaction_timeout_ms=10**9)
     with pytest.raises(ConfigurationError, match=r"transaction_timeout_ms.*transaction\.max\.timeout\.ms"):
         ow.Pipeline(name, home=tmp_path, source=events).to(sink).start()
+
+
+def test_a_pipeline_without_a_place_for_its_marker_is_refused(
+    spark: SparkSession, kafka: Kafka, name: str, tmp_path: Path
+) -> None:
+    """Files in, topics only from the rows: a restart could not know what is out."""
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.txt").write_text("one")
+    target = kafka.topic(1)
+    lines = spark.readStream.format("text").load(str(tmp_path / "in"))
+    pipeline = ow.Pipeline(name, home=tmp_path / "home", source=lines).to(
+        ow.KafkaSink(kafka.bootstrap), rows=lambda batch: batch.selectExpr("value", f"'{target}' as topic")
+    )
+    with pytest.raises(ConfigurationError, match=r"KafkaSink\(topic=\.\.\.\)"):
+        pipeline.start(trigger="once").wait(60)
+    assert kafka.values(target) == []

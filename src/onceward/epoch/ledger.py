@@ -59,9 +59,10 @@ def with_outcome(entry: Entry, outcome: Outcome) -> Entry:
 class Ledger:
     """Reads and writes a home's entries."""
 
-    def __init__(self, storage: Storage, boundaries: dict[int, int]) -> None:
+    def __init__(self, storage: Storage, boundaries: dict[int, int], lineage: str) -> None:
         """`boundaries`: for each term, the last epoch that was committed when it began."""
         self._storage = storage
+        self._lineage = lineage
         self._boundaries = boundaries
 
     def write(self, entry: Entry) -> None:
@@ -99,6 +100,10 @@ class Ledger:
         if data is None:
             raise LedgerCorrupt(f"{name} has disappeared while it was being read")
         entry = unseal(data, Entry, name, FORMAT)
+        if entry.lineage != self._lineage:
+            raise LedgerCorrupt(
+                f"{name} is of lineage {entry.lineage}, the home of {self._lineage}: files were swapped"
+            )
         if (entry.epoch, entry.term) != (epoch, term):
             raise LedgerCorrupt(f"{name} holds epoch {entry.epoch} of term {entry.term}: files were swapped")
         return entry

@@ -20,7 +20,7 @@ from onceward.epoch.ledger import Ledger
 from onceward.epoch.recovery import recover
 from onceward.errors import ConfigurationError, SinkNotTransactional
 from onceward.pipeline.checkpoint import Checkpoint
-from onceward.pipeline.holder import is_dead, this_process
+from onceward.pipeline.lease import LeaseKeeper, is_dead, this_process
 from onceward.pipeline.query import Query
 from onceward.pipeline.runner import Divergence, EpochRunner
 from onceward.pipeline.session import require_usable
@@ -115,15 +115,16 @@ class Pipeline:
             take_over=take_over,
             report=report,
         )
+        lease = LeaseKeeper(term)
         try:
             owner = Owner(pipeline=self.name, lineage=deed.lineage, term=term.number, guarantee=guarantee)
             runner = self._recovered_runner(sink, owner, home, term, trust_ledger=trust_ledger)
             query = _start(writer.foreachBatch(runner), spark, home)
         except BaseException:
             sink.close()
-            term.release()
+            lease.release()
             raise
-        return Query(self.name, query, runner, term)
+        return Query(self.name, query, runner, lease)
 
     def _recovered_runner(
         self, sink: TwoPhaseCommitSink, owner: Owner, home: Home, term: terms.Term, *, trust_ledger: bool
@@ -131,7 +132,7 @@ class Pipeline:
         """Fence first, then read the marker: the other way round, an older driver could commit in between."""
         sink.open(owner)
         last = sink.last_commit()
-        ledger = Ledger(home.storage, terms.boundaries(home.storage))
+        ledger = Ledger(home.storage, terms.boundaries(home.storage), owner.lineage)
         checkpoint = Checkpoint(home.checkpoint)
         recovered = recover(
             pipeline=self.name,

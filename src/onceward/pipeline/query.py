@@ -9,7 +9,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql.streaming.query import StreamingQuery
 
 from onceward.epoch.ledger import Entry
-from onceward.epoch.term import RENEW_S, Term
+from onceward.pipeline.lease import LeaseKeeper
 from onceward.pipeline.runner import EpochRunner, Stopping, cause_of
 
 COMMIT_LOG_S: Final = 10.0  # Spark writes its commit log within milliseconds after the epoch
@@ -19,16 +19,13 @@ LOOK_S: Final = 0.02
 class Query:
     """What `Pipeline.start` returns."""
 
-    def __init__(self, name: str, spark_query: StreamingQuery, runner: EpochRunner, term: Term) -> None:
+    def __init__(self, name: str, spark_query: StreamingQuery, runner: EpochRunner, lease: LeaseKeeper) -> None:
         self.name = name
         self.spark_query = spark_query
         self._runner = runner
-        self._closed = threading.Lock()
-        self._term = term
-        self._released = False
-        self._lease = threading.Thread(target=self._keep_lease, name=f"onceward-lease-{name}", daemon=True)
-        self._over = threading.Event()
-        self._lease.start()
+        self._lease = lease
+        self._closing = threading.Lock()
+        self._closed = False
 
     def __enter__(self) -> Self:
         return self
@@ -124,19 +121,14 @@ class Query:
                 return  # the next start replays that epoch and writes nothing
             time.sleep(LOOK_S)
 
-    def _keep_lease(self) -> None:
-        while not self._over.wait(RENEW_S):
-            self._term.renew()
-            if not self.is_active:
-                return
-
     def _close(self) -> None:
-        with self._closed:
-            if self._released:
+        """Connections and lease go even if the ledger's last write failed; that failure is raised."""
+        with self._closing:
+            if self._closed:
                 return
-            self._over.set()
-            self._lease.join()
-            self._runner.close()
-            self._runner.sink.close()
-            self._term.release()
-            self._released = True
+            self._closed = True
+            try:
+                self._runner.close()
+            finally:
+                self._runner.sink.close()
+                self._lease.release()

@@ -14,7 +14,7 @@ REPLAYABLE: Final = frozenset(
 )
 # A broker answers one connection's requests in order, and Spark asks for offsets behind a fetch that waits for new
 # records: with Kafka's default of 500 ms every quiet partition would add half a second to its epoch.
-FETCH_WAIT_MS: Final = "5"
+FETCH_WAIT_MS: Final = "1"
 _JAAS: Final = {
     "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
     "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",

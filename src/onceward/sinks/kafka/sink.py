@@ -22,7 +22,7 @@ from onceward.kafka.transactor import Transactor
 from onceward.kafka.wire import Cluster, Wire
 from onceward.sinks.kafka import jobs
 from onceward.sinks.kafka.encoding import Catalog, Encoder
-from onceward.sinks.kafka.rows import kafka_rows
+from onceward.sinks.kafka.rows import KafkaRows
 from onceward.sinks.kafka.tasks import Work
 
 TRANSACTION_TIMEOUT_MS: Final = 60_000  # Kafka's own default; a longer epoch is redone with twice as much
@@ -69,6 +69,7 @@ class KafkaSink(TwoPhaseCommitSink):
         if partitioning not in ("key", "preserve"):
             raise ConfigurationError(f"partitioning {partitioning!r} is not known; choose 'key' or 'preserve'")
         self._wire = Wire(self.cluster)
+        self._rows = KafkaRows(topic)
         self._catalog = Catalog()
         self._catalog_read_at = 0.0
         self._row_bytes = float(ASSUMED_ROW_BYTES)
@@ -120,7 +121,7 @@ class KafkaSink(TwoPhaseCommitSink):
 
     def write(self, context: EpochContext, rows: DataFrame, *, attempt: int) -> Outcome:
         """One Spark job; afterwards every record is acknowledged and none is visible."""
-        prepared = kafka_rows(rows, default_topic=self.topic)
+        prepared = self._rows.of(rows)
         preserve = self.partitioning == "preserve"
         if preserve and "partition" not in prepared.columns:
             raise InvalidRows(
@@ -137,6 +138,11 @@ class KafkaSink(TwoPhaseCommitSink):
 
     def pre_commit(self, context: EpochContext, outcome: Outcome) -> Mapping[str, Any]:
         """Everything is acknowledged by every replica in sync: that is the vote."""
+        if self._transactor is not None and not self._marker_positions(context):
+            raise ConfigurationError(
+                "the pipeline has no Kafka source and its KafkaSink no topic, so there is no place for the marker that "
+                "tells a restart what is out; give KafkaSink(topic=...), rows may still name other topics"
+            )
         return {"version": 1, "epoch": context.epoch, "outcome": outcome}
 
     def commit(self, context: EpochContext, committable: Mapping[str, Any]) -> Verdict:
@@ -159,7 +165,7 @@ class KafkaSink(TwoPhaseCommitSink):
 
     def digest(self, context: EpochContext, rows: DataFrame) -> Outcome:
         """What the rows would put out."""
-        prepared = kafka_rows(rows, default_topic=self.topic)
+        prepared = self._rows.of(rows)
         if self._is_small(context):
             return Outcome.of(self._encoder().digest(prepared.toArrow()))
         return jobs.digest(prepared, self._work(context, NOBODY))

@@ -1,11 +1,32 @@
-"""Who this process is, and whether another one on this machine is still there."""
+"""The lease of this process on a home: who it is, whether another holder is still there, and keeping it alive."""
 
 import os
 import socket
+import threading
 from datetime import UTC, datetime
 from pathlib import Path
 
-from onceward.epoch.term import Holder
+from onceward.epoch.term import RENEW_S, Holder, Term
+
+
+class LeaseKeeper:
+    """Moves the lease's counter from a thread of its own, from the claim to the release."""
+
+    def __init__(self, term: Term) -> None:
+        self._term = term
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._keep, name=f"onceward-lease-{term.number}", daemon=True)
+        self._thread.start()
+
+    def release(self) -> None:
+        """Let go at once, so that the next start need not wait."""
+        self._over.set()
+        self._thread.join()
+        self._term.release()
+
+    def _keep(self) -> None:
+        while not self._over.wait(RENEW_S):
+            self._term.renew()
 
 
 def this_process(pipeline: str, term: int) -> Holder:
