@@ -19,7 +19,7 @@ def test_a_new_home_is_given_to_its_pipeline_and_known_again(tmp_path: Path) -> 
 
 
 def test_another_pipelines_home_is_refused_and_both_are_named(tmp_path: Path) -> None:
-    """Issue 3, point 8."""
+    """A home made by another pipeline is refused."""
     Home(tmp_path).open("orders", EXACTLY, "aaaa")
     with pytest.raises(HomeMismatch, match=r"home of pipeline 'orders', not of 'audit'.*home of its own"):
         Home(tmp_path).open("audit", EXACTLY, "bbbb")

@@ -73,7 +73,7 @@ def test_a_free_home_is_taken_at_once(storage: LocalStorage) -> None:
 
 
 def test_a_living_holder_is_named_after_the_wait(storage: LocalStorage, held: Term) -> None:
-    """Issue 3, point 8: a start waits a few seconds for a live holder's lease, then says who holds it."""
+    """A start waits a few seconds for a live holder's lease, then says who holds it."""
     observer = Observer(storage, meanwhile=held.renew)
     with pytest.raises(HomeInUse) as refused:
         observer.acquire()

@@ -1,4 +1,4 @@
-"""Arrow columns to record batches, read back by another parser (issue 3, point 5)."""
+"""Arrow columns to record batches, read back by another parser."""
 
 import struct
 from collections import defaultdict

@@ -1,4 +1,4 @@
-"""What the encoder writes, judged by a broker, by librdkafka and by Kafka's log tool (issue 3, point 5)."""
+"""What the encoder writes, judged by a broker, by librdkafka and by Kafka's log tool."""
 
 import re
 import subprocess

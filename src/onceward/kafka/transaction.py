@@ -105,3 +105,14 @@ def reachable(start: State) -> set[State]:
                 seen.add(then)
                 todo.append(then)
     return seen
+
+
+def diagram() -> str:
+    """The table as a Mermaid picture; ARCHITECTURE.md shows it, and a test compares the two."""
+    lines = ["stateDiagram-v2", f"    [*] --> {State.WRITING.name}"]
+    lines += [
+        f"    {state.name} --> {then.name}: {event.name}"
+        for (state, event), then in TRANSITIONS.items()
+        if event is not Event.ANSWER_LOST  # everywhere the same: stay and ask again
+    ]
+    return "\n".join([*lines, *(f"    {state.name} --> [*]" for state in State if state in FINAL)])
