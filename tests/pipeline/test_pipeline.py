@@ -434,3 +434,26 @@ def test_a_home_may_have_any_name(spark: SparkSession, kafka: Kafka, name: str, 
         run_once(copy(spark, kafka, name, tmp_path / "a home %20 für α", source, target))
     assert kafka.values(target) == ["0", "1"]
     assert [path.name for path in tmp_path.iterdir()] == ["a home %20 für α"]
+
+
+def test_an_epoch_too_large_to_collect_takes_the_long_way_at_its_second_try(
+    spark: SparkSession, kafka: Kafka, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Little input, much output: the guess was wrong, nothing is lost, and the next epoch is guessed better."""
+    source, target = kafka.topic(1), kafka.topic(2)
+    events = ow.read_kafka(spark, kafka.bootstrap, topics=[source])
+    sink = ow.KafkaSink(kafka.bootstrap, topic=target)
+
+    def too_large(*_: object) -> None:
+        raise RuntimeError("Total size of serialized results is bigger than spark.driver.maxResultSize")
+
+    monkeypatch.setattr(sink, "_write_here", too_large)
+    pipeline = ow.Pipeline(name, home=tmp_path / "home", source=events).to(
+        sink, rows=lambda batch: batch.selectExpr("explode(sequence(1, 100000)) as n").selectExpr("string(n) as value")
+    )
+    with pipeline.start() as query:
+        for number in range(2):
+            kafka.feed(source, [("k", str(number))])
+            query.process_all_available()
+        assert [entry.attempts for entry in query.epochs] == [2, 1]
+    assert Counter(kafka.values(target)) == Counter({str(number): 2 for number in range(1, 100001)})

@@ -72,7 +72,7 @@ class KafkaSink(TwoPhaseCommitSink):
         self._rows = KafkaRows(topic)
         self._catalog = Catalog()
         self._catalog_read_at = 0.0
-        self._row_bytes = float(ASSUMED_ROW_BYTES)
+        self._bytes_per_input = float(ASSUMED_ROW_BYTES)
         self._owner: Owner | None = None
         self._transactor: Transactor | None = None
         self._idempotent: IdempotentProducer | None = None
@@ -128,13 +128,14 @@ class KafkaSink(TwoPhaseCommitSink):
                 "partitioning='preserve' needs the rows' own partition column; select it, or use partitioning='key'"
             )
         self._refresh_catalog(force=attempt > 1)
-        if self._is_small(context):
+        # A second try takes the long way with a shuffle: the rows may have been too many to collect, or two tasks
+        # may have met on one partition.
+        if attempt == 1 and self._is_small(context):
             return self._write_here(context, prepared)
         work = self._work(context, self._identity())
-        # A second try shuffles: two tasks may have met on one partition.
-        if preserve and attempt == 1:
-            return jobs.write_preserved(prepared, work)
-        return jobs.write(prepared, work)
+        outcome = jobs.write_preserved(prepared, work) if preserve and attempt == 1 else jobs.write(prepared, work)
+        self._learn(context, outcome.rows * ASSUMED_ROW_BYTES)
+        return outcome
 
     def pre_commit(self, context: EpochContext, outcome: Outcome) -> Mapping[str, Any]:
         """Everything is acknowledged by every replica in sync: that is the vote."""
@@ -177,8 +178,7 @@ class KafkaSink(TwoPhaseCommitSink):
     def _write_here(self, context: EpochContext, prepared: DataFrame) -> Outcome:
         """The short way: collect as Arrow, encode and send from the driver. Repeated tasks do no harm here."""
         table = prepared.toArrow()
-        if len(table):
-            self._row_bytes = 0.8 * self._row_bytes + 0.2 * (table.nbytes / len(table))
+        self._learn(context, table.nbytes)
         sender = Sender(self._wire, self._identity(), self._transactional_id())
         parts: list[tuple[TopicPartition, PartitionOutcome]] = []
         for place, batch in self._encoder().encode(table):
@@ -220,7 +220,12 @@ class KafkaSink(TwoPhaseCommitSink):
         return max(known, default=4)
 
     def _is_small(self, context: EpochContext) -> bool:
-        return context.input_rows is not None and context.input_rows * self._row_bytes <= self.small_epoch_bytes
+        return context.input_rows is not None and context.input_rows * self._bytes_per_input <= self.small_epoch_bytes
+
+    def _learn(self, context: EpochContext, output_bytes: int) -> None:
+        """How much comes out for what goes in: up at once, down slowly."""
+        if context.input_rows:
+            self._bytes_per_input = max(0.9 * self._bytes_per_input, output_bytes / context.input_rows)
 
     def _refresh_catalog(self, *, force: bool) -> None:
         """Topics may gain partitions or change limits while the pipeline runs."""
