@@ -2,7 +2,7 @@
 
 import re
 from pathlib import Path
-from typing import Final
+from typing import Final, Self
 from urllib.parse import unquote
 
 import msgspec
@@ -13,6 +13,8 @@ from onceward.errors import ConfigurationError, HomeMismatch, InvalidName
 
 FORMAT: Final = 1
 FILE: Final = "pipeline.json"
+CHECKPOINT: Final = "checkpoint"  # Spark's own part of the home
+HADOOP: Final = frozenset({"hdfs", "webhdfs", "viewfs"})
 MAX_NAME: Final = 200  # Kafka takes 249 characters for a topic; a group and a transactional id take any text
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _SCHEME: Final = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]+:")
@@ -29,46 +31,47 @@ class Deed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Home:
-    """The directory and its storage."""
+    """The directory: `location` as people know it, `storage` for our files, `checkpoint` for Spark's."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.storage: Storage = LocalStorage(path)
+    def __init__(self, storage: Storage, location: str, checkpoint: str) -> None:
+        self.storage = storage
+        self.location = location
+        self.checkpoint = checkpoint
 
-    @property
-    def checkpoint(self) -> Path:
-        """Spark's own part."""
-        return self.path / "checkpoint"
+    @classmethod
+    def at(cls, path: Path) -> Self:
+        """On a local or mounted path. Hadoop takes "%20" for a name, not for a space: nothing is escaped."""
+        return cls(LocalStorage(path), str(path), f"file://{path}/{CHECKPOINT}")
 
     def open(self, pipeline: str, guarantee: str, fresh_lineage: str) -> Deed:
         """Read the deed, or write it if the home is new; refuse somebody else's home."""
         data = self.storage.read(FILE)
         if data is None:
-            if (self.checkpoint / "offsets").exists():
+            if self.storage.names(f"{CHECKPOINT}/offsets"):
                 raise HomeMismatch(
-                    f"{self.path} holds a Spark checkpoint but no {FILE}: it was made without Onceward, or the file "
+                    f"{self.location} holds a Spark checkpoint but no {FILE}: made without Onceward, or the file "
                     "was deleted. Give the pipeline a new home, or restore the file from a backup."
                 )
             deed = Deed(pipeline=pipeline, lineage=fresh_lineage, guarantee=guarantee)
             if self.storage.claim(FILE, seal(deed)):
                 return deed
             data = self.storage.read(FILE) or b""
-        deed = unseal(data, Deed, str(self.path / FILE), FORMAT)
+        deed = unseal(data, Deed, f"{self.location}/{FILE}", FORMAT)
         if deed.pipeline != pipeline:
             raise HomeMismatch(
-                f"{self.path} is the home of pipeline {deed.pipeline!r}, not of {pipeline!r}; "
+                f"{self.location} is the home of pipeline {deed.pipeline!r}, not of {pipeline!r}; "
                 "give each pipeline a home of its own"
             )
         if deed.guarantee != guarantee:
             raise HomeMismatch(
-                f"{self.path} was made with guarantee {deed.guarantee!r}, not {guarantee!r}; what was put out before "
+                f"{self.location} was made with guarantee {deed.guarantee!r}, not {guarantee!r}; what is out "
                 "cannot change its guarantee afterwards: use a new home and a new pipeline name"
             )
         return deed
 
 
-def parse_home(home: str | Path) -> Path:
-    """A home's path; other schemes than file: are refused with the reason."""
+def parse_home(home: str | Path) -> Path | str:
+    """A local path, or the URI of a home in HDFS; other places are refused with the reason."""
     text = str(home)
     if uri := _FILE_URI.fullmatch(text):
         if (uri["host"] or "localhost") != "localhost":
@@ -76,11 +79,13 @@ def parse_home(home: str | Path) -> Path:
                 f"home {text!r} names the machine {uri['host']!r}; mount it and give the local path"
             )
         text = unquote(uri["path"])
-    elif _SCHEME.match(text):
-        raise ConfigurationError(
-            f"home {text!r}: the ledger and its lease need a file system with atomic links and fsync, so the home "
-            "must be a local or mounted path (or a file: URI)"
-        )
+    elif scheme := _SCHEME.match(text):
+        if scheme[0].rstrip(":").lower() not in HADOOP:
+            raise ConfigurationError(
+                f"home {text!r}: the ledger and its lease need a file system that renames atomically and refuses to "
+                "rename over a file that is there, so the home must be a local or mounted path, or in HDFS (hdfs://...)"
+            )
+        return text.rstrip("/")
     if not text:
         raise ConfigurationError("home is empty; give the pipeline a directory")
     return Path(text).expanduser().absolute()

@@ -24,6 +24,9 @@ class Storage(Protocol):
     def remove(self, name: str) -> None:
         """Take the file away; none there is fine."""
 
+    def sync(self, name: str) -> None:
+        """Make a file that somebody else wrote survive a power cut."""
+
 
 class LocalStorage:
     """A directory of a POSIX file system."""
@@ -51,7 +54,7 @@ class LocalStorage:
         temporary = self._write_beside(target, data, sync=sync)
         temporary.replace(target)
         if sync:
-            _sync_folder(target.parent)
+            _sync(target.parent)
 
     def claim(self, name: str, data: bytes) -> bool:
         """Write beside it, sync, link it in: the link fails if the name is taken."""
@@ -63,12 +66,17 @@ class LocalStorage:
             return False
         finally:
             temporary.unlink()
-        _sync_folder(target.parent)
+        _sync(target.parent)
         return True
 
     def remove(self, name: str) -> None:
         """Take the file away; none there is fine."""
         (self.root / name).unlink(missing_ok=True)
+
+    def sync(self, name: str) -> None:
+        """The file, then the folder that names it."""
+        _sync(self.root / name)
+        _sync((self.root / name).parent)
 
     @staticmethod
     def _write_beside(target: Path, data: bytes, *, sync: bool) -> Path:
@@ -82,8 +90,8 @@ class LocalStorage:
         return temporary
 
 
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:

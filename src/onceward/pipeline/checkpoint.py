@@ -1,11 +1,10 @@
 """What Onceward reads of Spark's own checkpoint: the positions at which an epoch ends."""
 
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
+from onceward.epoch.home import CHECKPOINT, Home
 from onceward.epoch.outcome import TopicPartition
 from onceward.errors import HomeMismatch
 
@@ -19,15 +18,18 @@ class Positions:
 
 
 class Checkpoint:
-    """Spark's directory of a query, read only."""
+    """Spark's directory of a query, below a home; read only."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, home: Home) -> None:
+        self._storage = home.storage
+        self._location = home.checkpoint
 
     def positions(self, epoch: int) -> Positions:
         """From Spark's offset log, which has the entry before the epoch runs."""
-        text = (self.path / "offsets" / str(epoch)).read_text("utf-8")
-        _version, _metadata, *sources = text.splitlines()
+        text = self._storage.read(f"{CHECKPOINT}/offsets/{epoch}")
+        if text is None:
+            raise HomeMismatch(f"Spark runs epoch {epoch}, but {self._location}/offsets/{epoch} is not there")
+        _version, _metadata, *sources = text.decode().splitlines()
         return Positions(sources, _kafka(sources))
 
     def input_rows(self, epoch: int, end: Positions) -> int | None:
@@ -42,18 +44,13 @@ class Checkpoint:
             if not earlier:
                 return None
             before = self.positions(max(earlier)).kafka
-        elif self.path.joinpath("sources", "0", "0").exists():
+        else:
             before = self._initial(len(end.texts))
         return sum(max(0, offset - before.get(place, 0)) for place, offset in end.kafka.items())
 
     def sync_positions(self, epoch: int) -> None:
         """Make the offset log's entry survive a power cut; Spark itself only closes the file."""
-        for path in (self.path / "offsets" / str(epoch), self.path / "offsets"):
-            descriptor = os.open(path, os.O_RDONLY)
-            try:
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
+        self._storage.sync(f"{CHECKPOINT}/offsets/{epoch}")
 
     def planned(self) -> int | None:
         """The newest epoch in the offset log."""
@@ -61,37 +58,34 @@ class Checkpoint:
 
     def finished(self, epoch: int) -> bool:
         """Whether Spark's commit log has the epoch."""
-        return (self.path / "commits" / str(epoch)).exists()
+        return str(epoch) in self._storage.names(f"{CHECKPOINT}/commits")
 
     def require_intact(self, committed: int) -> None:
         """Refuse a checkpoint that lost what the pipeline has already put out."""
         planned = self._numbers("offsets")
-        if planned and not (self.path / "metadata").exists():
+        if planned and self._storage.read(f"{CHECKPOINT}/metadata") is None:
             raise HomeMismatch(
-                f"{self.path} has lost its file 'metadata', so Spark would take the query for a new one. Restore the "
+                f"{self._location} has lost its file 'metadata': Spark would take the query for a new one. Restore the "
                 "checkpoint from a backup."
             )
         if committed >= 0 and committed not in planned:
             raise HomeMismatch(
-                f"epoch {committed} is out, but Spark's checkpoint {self.path} "
-                f"{'ends at epoch ' + str(max(planned)) if planned else 'is empty'}: it was deleted or is an old copy. "
+                f"epoch {committed} is out, but Spark's checkpoint {self._location} "
+                f"{'ends at epoch ' + str(max(planned)) if planned else 'is empty'}: deleted, or an old copy. "
                 "Going on would put epochs out again. Restore the whole home from one backup, or give the pipeline a "
                 "new name and a new home."
             )
 
     def _numbers(self, log: str) -> list[int]:
-        try:
-            return [int(file.name) for file in (self.path / log).iterdir() if file.name.isdigit()]
-        except FileNotFoundError:
-            return []
+        return [int(name) for name in self._storage.names(f"{CHECKPOINT}/{log}") if name.isdigit()]
 
     def _initial(self, sources: int) -> dict[TopicPartition, int]:
         """Where the first epoch began, as each Kafka source noted it."""
         found: dict[TopicPartition, int] = {}
         for index in range(sources):
-            note = self.path / "sources" / str(index) / "0"
-            if note.exists():
-                text = note.read_bytes().split(b"\n", 1)[-1].decode("utf-8", "replace")
+            note = self._storage.read(f"{CHECKPOINT}/sources/{index}/0")
+            if note is not None:
+                text = note.split(b"\n", 1)[-1].decode("utf-8", "replace")
                 if _is_kafka(text):
                     found.update(_kafka([text]))
         return found

@@ -15,11 +15,12 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from onceward import crashpoints
 from onceward.epoch import term as terms
 from onceward.epoch.contract import Guarantee, Owner, TwoPhaseCommitSink
-from onceward.epoch.home import Home, parse_home, require_name
+from onceward.epoch.home import Home, require_name
 from onceward.epoch.ledger import Ledger
 from onceward.epoch.recovery import recover
 from onceward.errors import ConfigurationError, SinkNotTransactional
 from onceward.pipeline.checkpoint import Checkpoint
+from onceward.pipeline.hadoop import open_home
 from onceward.pipeline.lease import LeaseKeeper, is_dead, this_process
 from onceward.pipeline.query import Query
 from onceward.pipeline.runner import Divergence, EpochRunner
@@ -104,7 +105,7 @@ class Pipeline:
             require_replayable(self.source, self.replayable_sources)
         writer = _triggered(self.source.writeStream.queryName(self.name).outputMode(self.output_mode), trigger)
 
-        home = Home(parse_home(self.home))
+        home = open_home(self.home, spark)
         deed = home.open(self.name, guarantee.value, uuid.uuid4().hex)
         term = terms.acquire(
             home.storage,
@@ -133,7 +134,7 @@ class Pipeline:
         sink.open(owner)
         last = sink.last_commit()
         ledger = Ledger(home.storage, terms.boundaries(home.storage), owner.lineage)
-        checkpoint = Checkpoint(home.checkpoint)
+        checkpoint = Checkpoint(home)
         recovered = recover(
             pipeline=self.name,
             lineage=owner.lineage,
@@ -165,15 +166,13 @@ class Pipeline:
 
 
 def _start(writer: DataStreamWriter, spark: SparkSession, home: Home) -> StreamingQuery:
-    """Start with quick log writes; the session's own setting is back afterwards, the query keeps its copy.
-
-    The path goes unescaped: Hadoop takes "%20" for a name, not for a space.
-    """
-    before = {name: spark.conf.get(name, None) for name in QUICK_LOGS}
-    for name, value in QUICK_LOGS.items():
+    """Start with quick log writes; the session's own setting is back afterwards, the query keeps its copy."""
+    wanted = QUICK_LOGS if home.checkpoint.startswith("file:") else {}
+    before = {name: spark.conf.get(name, None) for name in wanted}
+    for name, value in wanted.items():
         spark.conf.set(name, value)
     try:
-        return writer.option("checkpointLocation", f"file://{home.checkpoint}").start()
+        return writer.option("checkpointLocation", home.checkpoint).start()
     finally:
         for name, old in before.items():
             if old is None:

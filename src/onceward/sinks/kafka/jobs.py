@@ -46,21 +46,28 @@ def _run(reports: DataFrame) -> Outcome:
     with _tagged(reports.sparkSession) as tag:
         table = reports.toArrow()
     outcome = _outcome(table)
+    _require_one_writer(table)
     require_untouched(reports.sparkSession, tag)
     return outcome
 
 
 def _outcome(table: pa.Table) -> Outcome:
-    writers: dict[TopicPartition, int] = {}
     parts = []
     for row in table.to_pylist():
         if row["error"] is not None:
             raise tasks.revive(row["error"], row["message"])
         place = TopicPartition(row["topic"], row["partition"])
         parts.append((place, PartitionOutcome(row["rows"], row["digest"] % (1 << 64))))
+    return Outcome.of(parts)
+
+
+def _require_one_writer(table: pa.Table) -> None:
+    """Two writers of one partition share its sequence numbers."""
+    writers: dict[TopicPartition, int] = {}
+    for row in table.to_pylist():
+        place = TopicPartition(row["topic"], row["partition"])
         if writers.setdefault(place, row["task"]) != row["task"]:
             raise NotPreserved(f"{place} was written by tasks {writers[place]} and {row['task']}")
-    return Outcome.of(parts)
 
 
 @contextmanager

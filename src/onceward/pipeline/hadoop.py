@@ -1,0 +1,107 @@
+"""Homes in HDFS, through the Hadoop client that Spark brings along."""
+# ruff: noqa: FBT003 - Java's flags have no names
+
+import uuid
+from pathlib import Path
+from typing import Any, cast
+
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import SparkSession
+
+from onceward.epoch.home import CHECKPOINT, Home, parse_home
+
+
+def open_home(home: str | Path, spark: SparkSession) -> Home:
+    """The home at a local path or an HDFS URI."""
+    place = parse_home(home)
+    if isinstance(place, Path):
+        return Home.at(place)
+    return Home(HadoopStorage(spark, place), place, f"{place}/{CHECKPOINT}")
+
+
+class HadoopStorage:
+    """A directory of a file system whose rename is atomic and refuses a target that is there, as HDFS's does."""
+
+    def __init__(self, spark: SparkSession, root: str) -> None:
+        self._root = root
+        self._jvm = cast("Any", spark._jvm)  # noqa: SLF001 - PySpark offers no file system of its own
+        self._fs = self._jvm.org.apache.hadoop.fs
+        conf = spark._jsc.hadoopConfiguration()  # noqa: SLF001
+        self._files = self._path("").getFileSystem(conf)
+        self._context = self._fs.FileContext.getFileContext(self._path("").toUri(), conf)
+        rename = self._fs.Options.Rename
+        gateway = cast("Any", spark.sparkContext._gateway)  # noqa: SLF001
+        self._overwrite = gateway.new_array(rename, 1)
+        self._overwrite[0] = rename.OVERWRITE
+        self._refuse = gateway.new_array(rename, 0)
+
+    def read(self, name: str) -> bytes | None:
+        """The file's bytes, or None if there is none."""
+        try:
+            stream = self._files.open(self._path(name))
+        except Py4JJavaError as error:
+            if _is(error, "FileNotFoundException"):
+                return None
+            raise
+        try:
+            return bytes(self._jvm.org.apache.commons.io.IOUtils.toByteArray(stream))
+        finally:
+            stream.close()
+
+    def names(self, folder: str) -> list[str]:
+        """The file names in a folder, sorted, without temporary ones."""
+        try:
+            found = self._files.listStatus(self._path(folder))
+        except Py4JJavaError as error:
+            if _is(error, "FileNotFoundException"):
+                return []
+            raise
+        return sorted(name for entry in found if not (name := str(entry.getPath().getName())).startswith("."))
+
+    def replace(self, name: str, data: bytes, *, sync: bool = True) -> None:
+        """Write beside it, rename over it."""
+        self._context.rename(self._write_beside(name, data, sync=sync), self._path(name), self._overwrite)
+
+    def claim(self, name: str, data: bytes) -> bool:
+        """Write beside it; the rename fails if the name is taken."""
+        temporary = self._write_beside(name, data, sync=True)
+        try:
+            self._context.rename(temporary, self._path(name), self._refuse)
+        except Py4JJavaError as error:
+            self._files.delete(temporary, False)
+            if _is(error, "FileAlreadyExistsException"):
+                return False
+            raise
+        return True
+
+    def remove(self, name: str) -> None:
+        """Take the file away; none there is fine."""
+        self._files.delete(self._path(name), False)
+
+    def sync(self, name: str) -> None:
+        """A closed file in HDFS is on its datanodes already."""
+
+    def _write_beside(self, name: str, data: bytes, *, sync: bool) -> Any:
+        folder, _, file = name.rpartition("/")
+        temporary = self._path(f"{folder}/.{file}.{uuid.uuid4().hex}" if folder else f".{file}.{uuid.uuid4().hex}")
+        stream = self._files.create(temporary, True)
+        try:
+            stream.write(bytearray(data))
+            if sync:
+                stream.hsync()
+        finally:
+            stream.close()
+        return temporary
+
+    def _path(self, name: str) -> Any:
+        return self._fs.Path(f"{self._root}/{name}" if name else self._root)
+
+
+def _is(error: Py4JJavaError, kind: str) -> bool:
+    """Whether the Java exception, or what a remote one stands for, is of this kind."""
+    java = error.java_exception
+    while java is not None:
+        if str(java.getClass().getSimpleName()) == kind:
+            return True
+        java = java.getCause()
+    return False

@@ -1,0 +1,110 @@
+"""A home in HDFS: a real namenode and datanode, the same promises."""
+
+import signal
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pyspark
+import pytest
+from pyspark.sql import SparkSession
+
+import onceward as ow
+from onceward.errors import HomeInUse, LedgerCorrupt
+from onceward.jars import java_command
+from onceward.jars.cache import jars_of
+from onceward.jars.lock import JarLock
+from onceward.pipeline.hadoop import HadoopStorage
+from support.driver import Driver
+from support.judge import Kafka
+
+SUPPORT = Path(__file__).parents[1] / "support"
+FILE = """
+import onceward as ow
+
+def build(spark):
+    events = ow.read_kafka(spark, {bootstrap!r}, topics=[{source!r}])
+    unique = events.select("value").dropDuplicates(["value"])
+    return ow.Pipeline({name!r}, home={home!r}, source=unique).to(ow.KafkaSink({bootstrap!r}, topic={target!r}))
+"""
+
+
+@pytest.fixture(scope="module")
+def hdfs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The URI of an HDFS of this test's own."""
+    jars = [*jars_of(JarLock.read(SUPPORT / "hdfs.xml")), Path(pyspark.__file__).parent / "jars" / "*"]
+    folder = tmp_path_factory.mktemp("hdfs")
+    command = [str(java_command()), "-Xmx512m", "-cp", ":".join(map(str, jars)), str(SUPPORT / "MiniHdfs.java")]
+    with (folder / "log").open("wb") as log:
+        server = subprocess.Popen(
+            [*command, str(folder / "data")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True
+        )
+    assert server.stdout is not None
+    try:
+        line = server.stdout.readline()
+        assert line.startswith("ready "), (folder / "log").read_text()[-3000:]
+        yield line.split()[1].rstrip("/")
+    finally:
+        server.communicate("\n", timeout=60)
+
+
+def test_a_claim_is_exclusive_and_a_file_is_whole(spark: SparkSession, hdfs: str) -> None:
+    storage = HadoopStorage(spark, f"{hdfs}/storage")
+    assert storage.read("a/b.json") is None
+    assert storage.names("a") == []
+    assert storage.claim("a/b.json", b"first")
+    assert not storage.claim("a/b.json", b"second")
+    assert storage.read("a/b.json") == b"first"
+    storage.replace("a/b.json", b"third")
+    storage.replace("a/c.json", bytes(range(256)), sync=False)
+    assert storage.read("a/b.json") == b"third"
+    assert storage.read("a/c.json") == bytes(range(256))
+    assert storage.names("a") == ["b.json", "c.json"]
+    storage.remove("a/b.json")
+    storage.remove("a/b.json")
+    assert storage.names("a") == ["c.json"]
+
+
+def test_a_pipeline_lives_in_hdfs(spark: SparkSession, kafka: Kafka, hdfs: str, name: str) -> None:
+    """B1: state, positions, ledger and lease in HDFS; a second driver is kept out, damage is named."""
+    source, target = kafka.topic(2), kafka.topic(2)
+    home = f"{hdfs}/homes/{name}"
+
+    def pipeline() -> ow.Pipeline:
+        events = ow.read_kafka(spark, kafka.bootstrap, topics=[source])
+        return ow.Pipeline(name, home=home, source=events.groupBy("key").count(), output_mode="update").to(
+            ow.KafkaSink(kafka.bootstrap, topic=target),
+            rows=lambda batch: batch.selectExpr("key", "cast(count as string) as value"),
+        )
+
+    kafka.feed(source, [("a", "1")])
+    with pipeline().start() as query:
+        query.process_all_available()
+        with pytest.raises(HomeInUse):
+            pipeline().start()
+    kafka.feed(source, [("a", "2")])
+    pipeline().start(trigger="once").wait(120)
+    assert kafka.values(target) == ["1", "2"]
+    storage = HadoopStorage(spark, home)
+    newest = storage.names("ledger")[-1]
+    storage.replace(f"ledger/{newest}", (storage.read(f"ledger/{newest}") or b"")[:-9])
+    with pytest.raises(LedgerCorrupt, match=newest):
+        pipeline().start()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+def test_a_driver_with_its_home_in_hdfs_may_be_killed(
+    kafka: Kafka, drivers: Callable[[str], Driver], hdfs: str, name: str
+) -> None:
+    """B1, A1: before and after the decision, and in the replay."""
+    source, target = kafka.topic(2), kafka.topic(2)
+    home = f"{hdfs}/homes/{name}"
+    text = FILE.format(bootstrap=kafka.bootstrap, source=source, target=target, name=name, home=home)
+    driver = drivers(text)
+    for number, point in enumerate(("marked", "committed", "replaying")):
+        kafka.feed(source, [(None, f"{number}-{i}") for i in range(100)] * 2)
+        assert driver.start("--once", ONCEWARD_CRASH_AT=point).wait() == -signal.SIGKILL
+        driver.kill()
+    driver.start("--once", "--json").result()
+    assert sorted(kafka.values(target)) == sorted(f"{number}-{i}" for number in range(3) for i in range(100))
