@@ -116,6 +116,7 @@ def test_a_driver_killed_at_random_loses_and_doubles_nothing(job: Callable[..., 
     it.feed(1000)
     for _ in range(3):
         before = len(it.seen())
+        it.feed()
         it.driver.start()
         eventually(lambda before=before: len(it.seen()) > before, "output of this run")
         until = dice.uniform(0, 2)

@@ -12,6 +12,9 @@ from pathlib import Path
 from support.waiting import DEADLINE_S
 
 
+QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # it dies soon: no time for the optimising compiler
+
+
 @dataclass
 class Driver:
     """`onceward run` in a process of its own, which tests kill, pause and restart."""
@@ -27,7 +30,7 @@ class Driver:
                 [sys.executable, "-m", "onceward", "run", str(self.file), *arguments],
                 stdout=out,
                 stderr=log,
-                env={**os.environ, **environment},
+                env={**os.environ, "JAVA_TOOL_OPTIONS": QUICK_JVM, **environment},
                 start_new_session=True,
             )
         return self

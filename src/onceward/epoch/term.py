@@ -107,7 +107,7 @@ def acquire(
     """Claim the next term, waiting for a holder's lease to run out; `HomeInUse` if it lives on."""
     began = clock()
     watched: tuple[int, int] | None = None
-    moved_at, alive = began, False
+    moved_at, alive, told = began, False, False
     while True:
         holder = newest_holder(storage)
         number = holder.term if holder else 0
@@ -115,9 +115,10 @@ def acquire(
         if watched != (number, beat.count):
             alive = watched is not None
             watched, moved_at = (number, beat.count), clock()
-            if holder and not beat.released and not alive:
-                report(f"the home is held by {holder}; waiting for its lease")
         free = holder is None or beat.released or take_over or is_dead(holder)
+        if not free and not told:
+            report(f"the home is held by {holder}; waiting for its lease")
+            told = True
         if free or clock() - moved_at >= LEASE_S:
             claimed = describe(number + 1)
             if storage.claim(f"{FOLDER}/{number + 1:06d}.json", seal(claimed)):
