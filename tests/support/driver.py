@@ -11,7 +11,6 @@ from pathlib import Path
 
 from support.waiting import DEADLINE_S
 
-
 QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # it dies soon: no time for the optimising compiler
 
 
