@@ -26,27 +26,31 @@ class Checkpoint:
 
     def positions(self, epoch: int) -> Positions:
         """From Spark's offset log, which has the entry before the epoch runs."""
-        text = self._storage.read(f"{CHECKPOINT}/offsets/{epoch}")
-        if text is None:
+        found = self._read(epoch)
+        if found is None:
             raise HomeMismatch(f"Spark runs epoch {epoch}, but {self._location}/offsets/{epoch} is not there")
-        _version, _metadata, *sources = text.decode().splitlines()
-        return Positions(sources, _kafka(sources))
+        return found
 
     def input_rows(self, epoch: int, end: Positions) -> int | None:
         """How many offsets the epoch spans, if all its sources are Kafka; None when that cannot be told."""
-        if not end.texts or len(end.kafka) != sum(len(_offsets(text)) for text in end.texts if _is_kafka(text)):
+        sources = [_offsets(text) for text in end.texts]
+        if not sources or not all(sources) or len(end.kafka) < sum(map(len, sources)):  # two over one topic
             return None
-        if not all(_is_kafka(text) for text in end.texts):
-            return None
-        before: Mapping[TopicPartition, int] = {}
-        if epoch > 0:
-            earlier = [number for number in self._numbers("offsets") if number < epoch]
-            if not earlier:
-                return None
-            before = self.positions(max(earlier)).kafka
+        if epoch == 0:
+            before: Mapping[TopicPartition, int] = self._initial(len(sources))
         else:
-            before = self._initial(len(end.texts))
+            previous = self._read(epoch - 1)
+            if previous is None:
+                return None
+            before = previous.kafka
         return sum(max(0, offset - before.get(place, 0)) for place, offset in end.kafka.items())
+
+    def _read(self, epoch: int) -> Positions | None:
+        text = self._storage.read(f"{CHECKPOINT}/offsets/{epoch}")
+        if text is None:
+            return None
+        _version, _metadata, *sources = text.decode().splitlines()
+        return Positions(sources, _kafka(sources))
 
     def sync_positions(self, epoch: int) -> None:
         """Make the offset log's entry survive a power cut; Spark itself only closes the file."""
@@ -86,8 +90,7 @@ class Checkpoint:
             note = self._storage.read(f"{CHECKPOINT}/sources/{index}/0")
             if note is not None:
                 text = note.split(b"\n", 1)[-1].decode("utf-8", "replace")
-                if _is_kafka(text):
-                    found.update(_kafka([text]))
+                found.update(_offsets(text))
         return found
 
 
@@ -98,10 +101,6 @@ def _kafka(texts: list[str]) -> dict[TopicPartition, int]:
         for place, offset in _offsets(text).items():
             found[place] = min(offset, found.get(place, offset))
     return found
-
-
-def _is_kafka(text: str) -> bool:
-    return bool(_offsets(text))
 
 
 def _offsets(text: str) -> dict[TopicPartition, int]:

@@ -75,15 +75,12 @@ class Query:
     def wait(self, timeout_s: float | None = None) -> bool:
         """Until the pipeline ends, or `timeout_s` have passed (False then). A failure is raised."""
         try:
-            ended = (
-                self.spark_query.awaitTermination(timeout_s)  # type: ignore[arg-type]
-                if timeout_s is not None
-                else (self.spark_query.awaitTermination(), True)[1]
-            )
+            if timeout_s is None:
+                self.spark_query.awaitTermination()
+            elif not self.spark_query.awaitTermination(timeout_s):  # type: ignore[arg-type] # it takes fractions
+                return False
         except StreamingQueryException:
-            ended = True
-        if not ended:
-            return False
+            pass  # told below, in its own type
         self._close()
         failure = self.exception()
         if failure is not None:
