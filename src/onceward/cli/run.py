@@ -28,7 +28,7 @@ def run(
     if once and trigger is not None:
         raise typer.BadParameter("--once and --trigger exclude each other")
     from onceward.pipeline import host
-    from onceward.pipeline.session import session
+    from onceward.pipeline.session import end, session
 
     build = host.load(file)
     spark = session(file.stem, master=master)
@@ -41,7 +41,7 @@ def run(
             report=progress,
         )
     finally:
-        spark.stop()
+        end(spark)
     facts = [
         {
             "name": query.name,

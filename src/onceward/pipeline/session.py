@@ -3,13 +3,15 @@
 import os
 import sys
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, cast
 
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from onceward.errors import ConfigurationError, SpeculationEnabled
 from onceward.jars import connector_jars, java_command
 
+JVM_END_S: Final = 30.0
 LOGGING: Final = Path(__file__).with_name("log4j2.properties")
 SETTINGS: Final = {
     "spark.speculation": "false",
@@ -62,6 +64,17 @@ def session(name: str = "onceward", *, master: str | None = None, **settings: st
     for key, value in settings.items():
         builder = builder.config(key if "." in key else key.replace("_", "."), value)
     return configure(builder).getOrCreate()
+
+
+def end(spark: SparkSession) -> None:
+    """Stop Spark and wait for its JVM, which PySpark leaves to die after this process; then no session can follow."""
+    gateway = cast("Any", SparkContext._gateway)  # noqa: SLF001 - PySpark has no public way to end its JVM
+    spark.stop()
+    process = getattr(gateway, "proc", None)
+    gateway.shutdown()
+    if process is not None:
+        process.stdin.close()  # the JVM ends with its standard input
+        process.wait(JVM_END_S)
 
 
 def require_usable(spark: SparkSession) -> None:
