@@ -11,20 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from onceward.kafka.dev_broker import DevBroker
-from onceward.kafka.wire import Cluster, Wire
 from support.driver import Driver, family
 from support.judge import Kafka
 from support.waiting import eventually
 
 README = Path(__file__).parents[2] / "README.md"
-
-
-@pytest.fixture(scope="module")
-def kafka(broker: DevBroker) -> Iterator[Kafka]:
-    wire = Wire(Cluster(broker.bootstrap))
-    yield Kafka(broker.bootstrap, wire)
-    wire.close()
 
 
 @pytest.fixture

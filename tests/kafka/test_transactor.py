@@ -138,13 +138,14 @@ class TestVisibility:
         assert lab.read(place.topic) == [[b"%d" % epoch for epoch in range(10)]]
 
     def test_a_marker_that_kafka_refuses_aborts_the_epoch(self, lab: Any) -> None:
-        """A topic that was deleted since: the marker cannot ride on it."""
+        """A topic that was deleted since: the marker cannot ride on it, and the error says so."""
         place = TopicPartition(lab.topic(), 0)
         transactor = lab.transactor()
         transaction = transactor.begin(0)
         lab.write(transactor.wire, transaction.identity, transactor.pipeline, {place: [b"never"]})
         gone = {TopicPartition(lab.name("gone"), 0): 1}
-        assert lab.commit(transactor, transaction, {}, positions=gone).state is State.ABORTED
+        with pytest.raises(BrokerRefused, match=r"epoch 0.*gone.*UNKNOWN_TOPIC_OR_PARTITION"):
+            lab.commit(transactor, transaction, {}, positions=gone)
         assert lab.read(place.topic) == [[]]
 
 

@@ -9,10 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import onceward as ow
-from onceward.kafka.dev_broker import DevBroker
-from onceward.kafka.wire import Cluster, Wire
 from support.driver import Driver
-from support.judge import Kafka
 
 
 @pytest.fixture(scope="session")
@@ -21,13 +18,6 @@ def spark() -> Iterator[SparkSession]:
     session = ow.session("tests", master="local[2,4]", **{"spark.sql.shuffle.partitions": "2"})
     yield session
     session.stop()
-
-
-@pytest.fixture(scope="session")
-def kafka(broker: DevBroker) -> Iterator[Kafka]:
-    wire = Wire(Cluster(broker.bootstrap))
-    yield Kafka(broker.bootstrap, wire)
-    wire.close()
 
 
 @pytest.fixture

@@ -8,7 +8,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 import onceward as ow
 from onceward import crashpoints
-from onceward.errors import HomeInUse, LedgerCorrupt, MarkerMissing, ReplayDiverged
+from onceward.epoch.outcome import TopicPartition
+from onceward.errors import BrokerRefused, HomeInUse, LedgerCorrupt, MarkerMissing, ReplayDiverged
 from onceward.pipeline import runner
 from support.judge import Kafka
 from support.waiting import eventually
@@ -207,6 +208,34 @@ def test_a_damaged_ledger_entry_is_named(kafka: Kafka, topics: tuple[str, str], 
     entry.write_bytes(data)
     with pytest.raises(LedgerCorrupt, match=entry.name):
         run(build())
+
+
+def test_a_failed_query_lets_go_of_its_home_though_nobody_looked(
+    kafka: Kafka, topics: tuple[str, str], build: Build, crash_at: Callable[[str | None], None]
+) -> None:
+    """As in a notebook: the cell failed, and is run again."""
+    kafka.feed(topics[0], [("a", "1")])
+    crash_at("written")
+    failed = build().start()
+    eventually(lambda: not failed.is_active, "the query has failed")
+    crash_at(None)
+    run(build())
+    assert kafka.values(topics[1]) == ["1"]
+
+
+def test_a_marker_that_kafka_refuses_stops_the_pipeline_with_the_reason(
+    spark: SparkSession, kafka: Kafka, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The place of the marker is gone: aborted, named, nothing visible."""
+    target = kafka.topic(1)
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.txt").write_text("one")
+    lines = spark.readStream.format("text").load(str(tmp_path / "in"))
+    sink = ow.KafkaSink(kafka.bootstrap, topic=target)
+    monkeypatch.setattr(sink, "_marker_positions", lambda _: {TopicPartition("no-such-topic", 0): 0})
+    with pytest.raises(BrokerRefused, match=r"no-such-topic.*UNKNOWN_TOPIC_OR_PARTITION.*nothing of it is visible"):
+        run(ow.Pipeline(name, home=tmp_path / "home", source=lines).to(sink))
+    assert kafka.values(target) == []
 
 
 def test_a_second_pipeline_object_on_a_living_home_is_refused(

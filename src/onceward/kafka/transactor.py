@@ -44,6 +44,7 @@ class Transactor:
         self.pipeline = pipeline
         self.timeout_ms = timeout_ms
         self._identity: Identity | None = None
+        self._refused: Code | None = None  # why the marker was not taken
 
     @property
     def identity(self) -> Identity:
@@ -84,7 +85,11 @@ class Transactor:
         term: int,
         outcome: Outcome,
     ) -> EpochTransaction:
-        """Mark and end the transaction. The result is COMMITTED, ABORTED (redo the epoch) or FENCED."""
+        """Mark and end the transaction. The result is COMMITTED, ABORTED (redo the epoch) or FENCED.
+
+        A marker that Kafka refuses for good is `BrokerRefused`, after the abort: doing it again would not help.
+        """
+        self._refused = None
         full, short = markers.of(lineage=lineage, epoch=transaction.epoch, term=term, outcome=outcome)
         texts = {place: full if index == 0 else short for index, place in enumerate(sorted(positions))}
 
@@ -92,7 +97,16 @@ class Transactor:
             marker = found.marker
             return marker is not None and marker.lineage == lineage and marker.epoch >= transaction.epoch
 
-        return self._drive(transaction.after(Event.WRITTEN), positions, texts, committed)
+        ended = self._drive(transaction.after(Event.WRITTEN), positions, texts, committed)
+        if self._refused is not None and ended.state is State.ABORTED:
+            topics = ", ".join(sorted({place.topic for place in positions}))
+            raise BrokerRefused(
+                f"pipeline {self.pipeline!r}, epoch {transaction.epoch}: Kafka refused the marker on {topics}: "
+                f"{self._refused.name}, {self._refused.says}. "
+                "The epoch was aborted, nothing of it is visible. Check that these topics exist and that the pipeline "
+                "may write to the group of its name."
+            )
+        return ended
 
     def abort(self, transaction: EpochTransaction) -> EpochTransaction:
         """Abandon the transaction. The result is ABORTED or FENCED."""
@@ -151,7 +165,7 @@ class Transactor:
             log.warning("epoch %d: %s in %s", transaction.epoch, answer.name, transaction.state.name)
             return Event.SUCCESSOR_FOUND if transaction.state is State.RECLAIMING else Event.IDENTITY_LOST
         if transaction.state is State.MARKING:
-            log.error("epoch %d: the marker was refused: %s, %s", transaction.epoch, answer.name, answer.says)
+            self._refused = answer
             return Event.REFUSED
         raise self._refusal(answer)
 

@@ -3,6 +3,7 @@
 import os
 import socket
 import threading
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -14,9 +15,14 @@ class LeaseKeeper:
 
     def __init__(self, term: Term) -> None:
         self._term = term
+        self._needed: Callable[[], bool] = lambda: True
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._keep, name=f"onceward-lease-{term.number}", daemon=True)
         self._thread.start()
+
+    def keep_while(self, needed: Callable[[], bool]) -> None:
+        """Let go as soon as it is not so: a query that failed frees its home, though nobody has looked at it yet."""
+        self._needed = needed
 
     def release(self) -> None:
         """Let go at once, so that the next start need not wait."""
@@ -26,6 +32,9 @@ class LeaseKeeper:
 
     def _keep(self) -> None:
         while not self._over.wait(RENEW_S):
+            if not self._needed():
+                self._term.release()
+                return
             self._term.renew()
 
 

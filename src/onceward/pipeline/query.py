@@ -24,6 +24,7 @@ class Query:
         self.spark_query = spark_query
         self._runner = runner
         self._lease = lease
+        lease.keep_while(lambda: self.is_active)
         self._closing = threading.Lock()
         self._closed = False
 
