@@ -1,6 +1,7 @@
 """Named places where a process dies on purpose, so that tests can kill it exactly there.
 
-Off unless the environment variable ONCEWARD_CRASH_AT names a point, as `name` or `name@epoch`.
+Off unless the environment variable ONCEWARD_CRASH_AT names a point, as `name` or `name@epoch`; with `#2` behind it,
+the second time that this process gets there.
 ONCEWARD_CRASH_ONCE names a file: the process dies only if it can make it, so just once over all restarts.
 ONCEWARD_CRASH_SIGNAL=SIGSTOP pauses instead of killing, to make a zombie.
 The names are the steps of an epoch's life (ARCHITECTURE.md).
@@ -14,29 +15,42 @@ VARIABLE: Final = "ONCEWARD_CRASH_AT"
 ONCE: Final = "ONCEWARD_CRASH_ONCE"
 SIGNAL: Final = "ONCEWARD_CRASH_SIGNAL"
 POINTS: Final = (
-    "fenced",  # recovery: a new identity is ours, the marker is not read yet
-    "recovered",  # recovery: the marker is read, the query has not started
-    "begun",  # the epoch is open, nothing is written
-    "writing",  # some records are acknowledged, others not yet sent
+    "fenced",  # recovery: Kafka has given us a new identity, its marker is not read yet
+    "resolving",  # recovery: a decided epoch was found that is not visible everywhere; nothing is done yet
+    "recovered",  # recovery: all is resolved, the query has not started
+    "begun",  # the epoch is open in every sink, nothing is written
+    "writing",  # some rows are written, others not yet
     "task-writing",  # the same, in a Python worker of Spark: the worker dies, not the driver
-    "written",  # the last acknowledgement is in, no marker yet
-    "marked",  # the marker is in the transaction, EndTxn is not sent
-    "committed",  # EndTxn is answered, the ledger knows nothing
-    "recorded",  # the ledger has the epoch, Spark's commit log does not
+    "written",  # every sink has all rows, none has voted
+    "voted",  # a sink has pre-committed; reached once for each sink
+    "prepared",  # the votes are in the ledger, the deciding sink is not asked yet
+    "marked",  # Kafka: the marker is in the transaction, EndTxn is not sent
+    "decided",  # the decision is durable, no other sink has committed
+    "committed",  # a sink has committed after the decision; reached once for each
+    "recorded",  # the ledger has the epoch as done, Spark's commit log does not
     "replaying",  # a replay of a committed epoch has run its state, nothing is compared yet
 )
 
 
+_passed = 0
+
+
 def armed(point: str, epoch: int | None = None) -> bool:
     """Is this the named point?"""
-    wanted = os.environ.get(VARIABLE)
+    wanted = os.environ.get(VARIABLE, "").partition("#")[0]
     return bool(wanted) and wanted in (point, f"{point}@{epoch}")
 
 
 def reach(point: str, epoch: int | None = None) -> None:
     """Die (or pause) if this is the named point."""
-    if armed(point, epoch) and _first_time():
+    if armed(point, epoch) and _often_enough() and _first_time():
         os.kill(os.getpid(), signal.Signals[os.environ.get(SIGNAL, "SIGKILL")])
+
+
+def _often_enough() -> bool:
+    global _passed  # noqa: PLW0603 - one process, one count
+    _passed += 1
+    return _passed == int(os.environ.get(VARIABLE, "").partition("#")[2] or _passed)
 
 
 def _first_time() -> bool:

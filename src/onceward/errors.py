@@ -9,6 +9,8 @@ OncewardError
 │   ├── SpeculationEnabled      Spark may run a task twice at once
 │   ├── TransactionsUnsupported the broker lacks transaction.version 2
 │   ├── TopicUnusable           a topic is missing, too small, or not ours to write
+│   ├── TargetUnusable          a table or directory is missing, not ours, or cannot be written as asked
+│   ├── DependencyMissing       an optional package is not installed
 │   └── HomeMismatch            the home belongs to another pipeline or another format
 ├── HomeInUse                   another driver holds the home and is alive
 ├── PipelineFenced              a newer driver owns the pipeline; this one adds nothing more
@@ -17,6 +19,9 @@ OncewardError
 ├── LedgerCorrupt               a file of ours fails its checksum, is cut short or is gone
 ├── EpochFailed                 an epoch was aborted as often as allowed; nothing of it is visible
 ├── CommitUnproven              whether an epoch is out could not be learned in time
+├── CommitUnfinished            an epoch is decided and not yet visible in every sink; the next start goes on
+├── StagingLost                 what was staged for a decided epoch is gone
+├── SinkUnreachable             a database or catalogue did not answer; the epoch is redone or its commit repeated
 ├── RecordTooLarge              one record is over the topic's max.message.bytes
 ├── BrokerUnreachable           no broker answered before the deadline
 ├── BrokerRefused               a broker answered with an error code that is final
@@ -63,6 +68,14 @@ class TopicUnusable(ConfigurationError):
     """A topic is missing, has too few partitions, or may not be written."""
 
 
+class TargetUnusable(ConfigurationError):
+    """A sink's table or directory is missing, belongs to somebody else, or cannot be written as asked."""
+
+
+class DependencyMissing(ConfigurationError):
+    """A sink needs a package that is not installed; the message names the extra that has it."""
+
+
 class HomeMismatch(ConfigurationError):
     """The home was made by another pipeline, or by a format this version cannot read."""
 
@@ -95,6 +108,18 @@ class CommitUnproven(OncewardError):
     """Whether the epoch is out could not be learned in time. The next start resolves it."""
 
 
+class CommitUnfinished(OncewardError):
+    """The epoch is decided, and a sink has not made it visible yet. The next start goes on with it."""
+
+
+class StagingLost(OncewardError):
+    """What a sink had staged for a decided epoch is gone, and the epoch is not visible there."""
+
+
+class SinkUnreachable(OncewardError):
+    """A sink's database or catalogue did not answer."""
+
+
 class RecordTooLarge(OncewardError):
     """One record exceeds what its topic accepts."""
 
@@ -121,3 +146,10 @@ class DevBrokerError(OncewardError):
 
 class PipelineFileError(OncewardError):
     """The file has no usable build(spark)."""
+
+
+def revive(name: str, message: str) -> OncewardError:
+    """An error of ours that crossed a process as text, in its own type."""
+    found = globals().get(name)
+    kind = found if isinstance(found, type) and issubclass(found, OncewardError) else OncewardError
+    return kind(message)

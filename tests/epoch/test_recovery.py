@@ -1,149 +1,250 @@
-"""What a start concludes from the sink's marker and the ledger, and what its messages name."""
+"""What a start concludes from the sinks' last commits and the ledger, and what its messages name."""
 
-from dataclasses import replace
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from onceward.epoch.contract import EpochContext, LastCommit
-from onceward.epoch.ledger import Entry, Ledger, with_outcome
-from onceward.epoch.outcome import Outcome, PartitionOutcome, TopicPartition
-from onceward.epoch.recovery import NEVER, Recovered, compare_replay, expected_outcome, recover
+from onceward.epoch.contract import LastCommit
+from onceward.epoch.ledger import DECIDED, DONE, LEDGER, PREPARED, Entry, Ledger, SinkEntry
+from onceward.epoch.outcome import Outcome, TopicPartition
+from onceward.epoch.recovery import NEVER, Known, Recovered, by_ledger, by_marker, check_marker
 from onceward.epoch.storage import LocalStorage
-from onceward.errors import HomeMismatch, LedgerCorrupt, MarkerMissing, ReplayDiverged
-
-IN_0, OUT_0, OUT_1 = TopicPartition("in", 0), TopicPartition("out", 0), TopicPartition("out", 1)
-OUTCOME = Outcome.of([(OUT_0, PartitionOutcome(2, 0xAA)), (OUT_1, PartitionOutcome(1, 0xBB))])
+from onceward.errors import HomeMismatch, LedgerCorrupt, MarkerMissing
 
 
-def entry(epoch: int, *, term: int = 1, positions: tuple[str, ...] = ('{"in":{"0":7}}',)) -> Entry:
-    empty = Entry(pipeline="p", lineage="L", term=term, epoch=epoch, phase="done", positions=list(positions))
-    return with_outcome(empty, OUTCOME)
+def entry(epoch: int, *, phase: str = DONE, term: int = 1, decider: str = "kafka", sinks: str = "kafka files") -> Entry:
+    votes = {name: SinkEntry.of(Outcome(rows=2, digest=7), committable={"version": 1}) for name in sinks.split()}
+    return Entry(
+        pipeline="p", lineage="L", term=term, epoch=epoch, phase=phase, positions=["7"], decider=decider, sinks=votes
+    )
 
 
 def last(epoch: int, *, lineage: str = "L", term: int = 1) -> LastCommit:
-    return LastCommit(lineage=lineage, epoch=epoch, term=term, outcome=OUTCOME, positions={IN_0: 7})
+    return LastCommit(lineage=lineage, epoch=epoch, term=term, positions={TopicPartition("in", 0): 7})
 
 
-def start(**facts: Any) -> Recovered:
-    known: dict[str, Any] = {"pipeline": "p", "lineage": "L", "term": 3, "last": None, "recorded": None}
-    return recover(**{**known, "pending": None, **facts})
+def known(**facts: Any) -> Known:
+    return Known(**{"pipeline": "p", "lineage": "L", "term": 3, "recorded": None, **facts})
 
 
-class TestRecover:
-    def test_a_first_start_has_nothing_out(self) -> None:
-        assert start() == Recovered(NEVER)
-        assert start(pending=0) == Recovered(NEVER)
+@pytest.fixture
+def ledger(tmp_path: Path) -> Ledger:
+    return Ledger(LocalStorage(tmp_path), {}, "L")
 
-    def test_the_marker_decides_how_far_the_pipeline_is(self) -> None:
+
+class TestKafkaDecidesAlone:
+    def start(self, ledger: Ledger, marker: LastCommit | None = None, **facts: Any) -> Recovered:
+        return by_marker(known(**facts), "kafka", marker, ledger, others=[])
+
+    def test_a_first_start_has_nothing_out(self, ledger: Ledger) -> None:
+        assert self.start(ledger) == Recovered(NEVER)
+        assert self.start(ledger, pending=0) == Recovered(NEVER)
+
+    def test_the_marker_decides_how_far_the_pipeline_is(self, ledger: Ledger) -> None:
         """B10: killed after EndTxn and before the ledger: the epoch is out."""
-        assert start(last=last(5), recorded=entry(4), pending=5) == Recovered(5, last(5))
+        assert self.start(ledger, last(5), recorded=entry(4), pending=5) == Recovered(5, last(5))
 
-    def test_a_planned_epoch_without_its_marker_is_redone(self) -> None:
-        assert start(last=last(4), recorded=entry(4), pending=5).committed == 4
+    def test_a_planned_epoch_without_its_marker_is_redone(self, ledger: Ledger) -> None:
+        """B4."""
+        assert self.start(ledger, last(4), recorded=entry(4), pending=5) == Recovered(4, last(4))
 
-    def test_a_marker_before_the_first_ledger_entry_counts(self) -> None:
-        assert start(last=last(0), pending=0).committed == 0
+    def test_a_marker_before_the_first_ledger_entry_counts(self, ledger: Ledger) -> None:
+        assert self.start(ledger, last(0), pending=0).committed == 0
 
-    def test_a_marker_of_the_same_term_counts(self) -> None:
-        assert start(last=last(4, term=3)).committed == 4
+    def test_a_marker_of_the_same_term_counts(self, ledger: Ledger) -> None:
+        assert self.start(ledger, last(4, term=3)).committed == 4
 
-    def test_a_marker_of_another_lineage_names_both_and_the_ways_out(self) -> None:
+    def test_a_marker_of_another_lineage_names_both_and_the_ways_out(self, ledger: Ledger) -> None:
         """Design 2: work is identified by (pipeline, lineage, epoch), never by the epoch alone."""
         with pytest.raises(HomeMismatch) as refused:
-            start(last=last(9, lineage="other"))
-        for named in ("epoch 9", "'p'", "lineage other", "lineage L", "second time", "--delete --group p"):
+            self.start(ledger, last(9, lineage="other"))
+        for named in ("'kafka'", "epoch 9", "'p'", "lineage other", "lineage L", "second time", "--delete --group p"):
             assert named in str(refused.value)
 
-    def test_a_marker_of_a_newer_term_shows_an_old_copy_of_the_home(self) -> None:
-        with pytest.raises(HomeMismatch, match=r"term 4, this home is at term 3: the home is an old copy"):
-            start(last=last(9, term=4))
+    def test_a_marker_of_a_newer_term_shows_an_old_copy_of_the_home(self, ledger: Ledger) -> None:
+        with pytest.raises(HomeMismatch, match=r"'kafka' was written in term 4, this home is at term 3: .*an old copy"):
+            self.start(ledger, last(9, term=4))
 
-    def test_a_marker_behind_the_ledger_means_that_kafka_lost_data(self) -> None:
+    def test_a_marker_behind_the_ledger_shows_that_kafka_lost_data(self, ledger: Ledger) -> None:
         with pytest.raises(MarkerMissing) as refused:
-            start(last=last(4), recorded=entry(6), pending=7)
+            self.start(ledger, last(4), recorded=entry(6), pending=7)
         for named in ("epoch 6", "marker says 4", "unclean leader election", "--trust-ledger"):
             assert named in str(refused.value)
 
-    def test_a_marker_behind_the_ledger_can_be_overruled_as_the_message_says(self) -> None:
-        assert start(last=last(4), recorded=entry(6), pending=7, trust_ledger=True).committed == 6
+    def test_a_marker_behind_the_ledger_can_be_overruled_as_the_message_says(self, ledger: Ledger) -> None:
+        assert self.start(ledger, last(4), recorded=entry(6), pending=7, trust_ledger=True) == Recovered(6)
 
-    def test_trusting_the_ledger_never_overrules_a_newer_marker(self) -> None:
-        assert start(last=last(6), recorded=entry(5), trust_ledger=True) == Recovered(6, last(6))
+    def test_trusting_the_ledger_never_overrules_a_newer_marker(self, ledger: Ledger) -> None:
+        assert self.start(ledger, last(6), recorded=entry(5), trust_ledger=True) == Recovered(6, last(6))
 
-    def test_a_missing_marker_is_explained_and_never_means_zero(self) -> None:
+    def test_a_missing_marker_is_explained_and_never_means_zero(self, ledger: Ledger) -> None:
         """Trap 6: offsets of an idle group expire."""
         with pytest.raises(MarkerMissing) as refused:
-            start(recorded=entry(6), pending=6)
+            self.start(ledger, recorded=entry(6), pending=6)
         for named in ("'p'", "up to epoch 6", "offsets.retention.minutes", "No epoch is in doubt", "--trust-ledger"):
             assert named in str(refused.value)
 
-    def test_a_missing_marker_names_the_epoch_in_doubt(self) -> None:
+    def test_a_missing_marker_names_the_epoch_in_doubt(self, ledger: Ledger) -> None:
         with pytest.raises(MarkerMissing, match=r"Epoch 7 was planned and is in doubt: compare the output topics"):
-            start(recorded=entry(6), pending=7)
+            self.start(ledger, recorded=entry(6), pending=7)
 
-    def test_a_missing_marker_with_a_trusted_ledger_goes_on_after_its_last_epoch(self) -> None:
-        assert start(recorded=entry(6), pending=7, trust_ledger=True) == Recovered(6)
+    def test_a_missing_marker_with_a_trusted_ledger_goes_on_after_its_last_epoch(self, ledger: Ledger) -> None:
+        assert self.start(ledger, recorded=entry(6), pending=7, trust_ledger=True) == Recovered(6)
+
+    def test_an_epoch_that_a_sink_taken_out_since_has_voted_for_is_not_forgotten(self, ledger: Ledger) -> None:
+        """B5: Kafka is the only sink now, but the files of epoch 5 are decided and not yet visible."""
+        ledger.write(entry(5, phase=PREPARED))
+        assert self.start(ledger, last(5), recorded=entry(4)).unfinished == entry(5, phase=PREPARED)
 
 
-class TestExpectedOutcome:
-    def ledger(self, home: Path, *entries: Entry) -> Ledger:
-        ledger = Ledger(LocalStorage(home), {}, "L")
-        for one in entries:
-            ledger.write(one)
-        return ledger
+class TestKafkaDecidesForOthers:
+    def start(
+        self, ledger: Ledger, marker: LastCommit | None, *, others: Iterable[str] = ("files",), **facts: Any
+    ) -> Recovered:
+        return by_marker(known(**facts), "kafka", marker, ledger, others)
 
-    def expected(self, ledger: Ledger, recovered: Recovered, *, offset: int = 7, text: str | None = None) -> Outcome:
-        context = EpochContext(epoch=5, positions={IN_0: offset})
-        positions = [text or f'{{"in":{{"0":{offset}}}}}']
-        return expected_outcome(context, positions, recovered, ledger, "p")
+    def test_a_decided_epoch_with_its_votes_is_to_be_finished(self, ledger: Ledger) -> None:
+        """B9, B10: Kafka has it, the others roll forward from it."""
+        ledger.write(entry(5, phase=PREPARED))
+        found = self.start(ledger, last(5), recorded=entry(4), pending=5)
+        assert found == Recovered(5, last(5), entry(5, phase=PREPARED))
 
-    def test_the_ledgers_entry_says_what_a_replay_must_give(self, tmp_path: Path) -> None:
-        assert self.expected(self.ledger(tmp_path, entry(5)), Recovered(5, last(5))) == OUTCOME
+    def test_the_votes_are_those_of_the_term_that_the_marker_names(self, ledger: Ledger) -> None:
+        """Two drivers have voted for the epoch; only one of them has Kafka's commit."""
+        ledger.write(entry(5, phase=PREPARED, term=1))
+        ledger.write(entry(5, phase=PREPARED, term=2))
+        for term in (1, 2):
+            found = self.start(ledger, last(5, term=term), recorded=entry(4), pending=5)
+            assert found.unfinished == entry(5, phase=PREPARED, term=term)
 
-    def test_an_older_epoch_is_known_from_the_ledger_alone(self, tmp_path: Path) -> None:
-        assert self.expected(self.ledger(tmp_path, entry(5)), Recovered(6)) == OUTCOME
+    def test_votes_without_kafkas_commit_are_not_a_decision(self, ledger: Ledger) -> None:
+        """B4: aborted and redone."""
+        ledger.write(entry(5, phase=PREPARED))
+        assert self.start(ledger, last(4), recorded=entry(4), pending=5) == Recovered(4, last(4))
 
-    def test_without_an_entry_the_marker_says_it(self, tmp_path: Path) -> None:
-        """B10: killed between EndTxn and the ledger."""
-        assert self.expected(self.ledger(tmp_path), Recovered(5, last(5))) == OUTCOME
+    def test_the_first_epochs_votes_without_any_marker_are_not_a_decision(self, ledger: Ledger) -> None:
+        ledger.write(entry(0, phase=PREPARED))
+        assert self.start(ledger, None, pending=0) == Recovered(NEVER)
 
-    def test_other_input_than_recorded_is_named_with_both_positions(self, tmp_path: Path) -> None:
-        with pytest.raises(ReplayDiverged) as refused:
-            self.expected(self.ledger(tmp_path, entry(5)), Recovered(5, last(5)), offset=8)
-        for named in ("'p'", "epoch 5", '{"in":{"0":7}}', '{"in":{"0":8}}', "offset log has changed"):
+    def test_a_finished_epoch_needs_nothing(self, ledger: Ledger) -> None:
+        ledger.write(entry(5))
+        assert self.start(ledger, last(5), recorded=entry(5), pending=5) == Recovered(5, last(5))
+
+    def test_an_epoch_that_a_later_start_finished_needs_nothing(self, ledger: Ledger) -> None:
+        """Its votes are still there under the older term."""
+        ledger.write(entry(5, phase=PREPARED, term=1))
+        done = entry(5, term=2)
+        assert self.start(ledger, last(5, term=1), recorded=done, pending=5) == Recovered(5, last(5, term=1))
+
+    def test_an_entry_that_says_done_is_not_finished_again(self, ledger: Ledger) -> None:
+        ledger.write(entry(5))
+        assert self.start(ledger, last(5), recorded=entry(4)).unfinished is None
+
+    def test_a_decided_epoch_whose_votes_are_gone_stops_the_start(self, ledger: Ledger) -> None:
+        """B5, E9: the other sinks' data would be lost without a word."""
+        with pytest.raises(LedgerCorrupt) as refused:
+            self.start(ledger, last(5, term=2), recorded=entry(4), pending=5)
+        for named in ("epoch 5", "'p'", "votes", "term 2", "missing", "backup"):
             assert named in str(refused.value)
 
-    def test_other_input_than_the_markers_is_named_with_the_partition(self, tmp_path: Path) -> None:
-        with pytest.raises(ReplayDiverged, match=r"epoch 5 .*offset log has changed.*in-0 ends at 8, was 7"):
-            self.expected(self.ledger(tmp_path), Recovered(5, last(5)), offset=8)
+    def test_votes_of_another_term_do_not_stand_in_for_those_that_are_gone(self, ledger: Ledger) -> None:
+        ledger.write(entry(5, phase=PREPARED, term=1))
+        with pytest.raises(LedgerCorrupt, match=r"epoch 5, term 2\) is missing"):
+            self.start(ledger, last(5, term=2), recorded=entry(4), pending=5)
 
-    def test_a_marker_that_rides_on_the_output_topic_is_not_compared_with_the_input(self, tmp_path: Path) -> None:
-        """Without a Kafka source the marker has to ride somewhere else."""
-        rider = replace(last(5), positions={OUT_0: 5})
-        assert self.expected(self.ledger(tmp_path), Recovered(5, rider)) == OUTCOME
-
-    @pytest.mark.parametrize("recovered", [Recovered(6, last(6)), Recovered(6)])
-    def test_a_missing_entry_of_an_epoch_that_is_out_is_named(self, tmp_path: Path, recovered: Recovered) -> None:
-        with pytest.raises(LedgerCorrupt, match=r"epoch 5 of 'p' is out .*entry is missing.*backup"):
-            self.expected(self.ledger(tmp_path), recovered)
+    def test_a_trusted_ledger_does_not_excuse_lost_votes(self, ledger: Ledger) -> None:
+        with pytest.raises(LedgerCorrupt):
+            self.start(ledger, last(5), recorded=entry(4), trust_ledger=True)
 
 
-class TestCompareReplay:
-    def test_an_equal_replay_is_no_error(self) -> None:
-        assert compare_replay("p", 5, OUTCOME, OUTCOME) is None
+class TestTheLedgerDecides:
+    def decided(self, epoch: int, term: int = 1) -> Entry:
+        return entry(epoch, phase=DECIDED, term=term, decider=LEDGER, sinks="files table")
 
-    def test_a_difference_names_epoch_partition_cause_and_the_way_on(self) -> None:
-        now = Outcome.of([(OUT_0, PartitionOutcome(2, 0xAA)), (OUT_1, PartitionOutcome(1, 0xBC))])
-        error = compare_replay("p", 5, OUTCOME, now)
-        assert isinstance(error, ReplayDiverged)
-        for named in ("'p'", "epoch 5", "out-1", "floating-point", "use decimals", "on_replay_divergence='warn'"):
-            assert named in str(error)
-        assert "out-0" not in str(error)
+    def test_a_first_start_has_nothing_out(self) -> None:
+        assert by_ledger(known(), None) == Recovered(NEVER)
+        assert by_ledger(known(pending=0), None) == Recovered(NEVER)
 
-    def test_a_difference_everywhere_stays_readable(self) -> None:
-        now = Outcome.of([(TopicPartition("out", n), PartitionOutcome(9, 9)) for n in range(20)])
-        text = str(compare_replay("p", 5, OUTCOME, now))
-        assert "and 12 more" in text
-        assert "out-3:" in text
+    def test_a_decision_after_the_last_completion_is_to_be_finished(self) -> None:
+        """B10: killed between the decision and its completion."""
+        assert by_ledger(known(recorded=entry(4)), self.decided(5)) == Recovered(5, unfinished=self.decided(5))
+        assert by_ledger(known(), self.decided(0)) == Recovered(0, unfinished=self.decided(0))
+
+    def test_a_decision_that_is_complete_needs_nothing(self) -> None:
+        assert by_ledger(known(recorded=entry(5)), self.decided(5)) == Recovered(5)
+
+    def test_an_older_decision_does_not_take_the_pipeline_back(self) -> None:
+        """As a driver leaves it that slept until its slot was cleaned up."""
+        assert by_ledger(known(recorded=entry(9)), self.decided(5)) == Recovered(9)
+
+    def test_completions_without_decisions_count(self) -> None:
+        """Decisions are kept for a while only."""
+        assert by_ledger(known(recorded=entry(9)), None) == Recovered(9)
+
+    def test_a_planned_epoch_without_a_decision_is_redone(self) -> None:
+        """B4."""
+        assert by_ledger(known(recorded=entry(4), pending=5), self.decided(4)) == Recovered(4)
+
+
+class TestSinksThatDoNotDecide:
+    def check(self, recovered: Recovered, marker: LastCommit | None, sink: str = "files", **facts: Any) -> None:
+        check_marker(known(**facts), recovered, sink, marker)
+
+    def test_one_that_has_what_is_done_agrees(self) -> None:
+        self.check(Recovered(5), last(5), recorded=entry(5))
+
+    def test_one_that_lacks_the_unfinished_epoch_agrees(self) -> None:
+        """It was decided after this sink's last commit."""
+        self.check(Recovered(6, unfinished=entry(6)), last(5), recorded=entry(5))
+
+    def test_one_that_has_the_unfinished_epoch_already_agrees(self) -> None:
+        """B10: killed between two commits."""
+        self.check(Recovered(6, unfinished=entry(6)), last(6), recorded=entry(5))
+
+    def test_a_new_one_agrees(self) -> None:
+        self.check(Recovered(NEVER), None)
+        self.check(Recovered(0, unfinished=entry(0)), None)
+
+    def test_one_that_was_added_since_agrees(self) -> None:
+        self.check(Recovered(5), None, sink="added", recorded=entry(5))
+
+    def test_one_of_a_pipeline_that_was_upgraded_agrees(self) -> None:
+        """An entry of format 1 names no sinks."""
+        old = Entry(format=1, pipeline="p", lineage="L", term=1, epoch=5, phase=DONE, positions=["7"])
+        self.check(Recovered(5), None, recorded=old)
+
+    @pytest.mark.parametrize("committed", [NEVER, 4])
+    @pytest.mark.parametrize("trust_ledger", [True, False])
+    def test_one_that_is_ahead_of_every_decision_shows_an_old_home(self, committed: int, trust_ledger: bool) -> None:
+        """E8, E9: going on would put its epochs out again; the ledger is not to be trusted here."""
+        recorded = entry(committed) if committed != NEVER else None
+        with pytest.raises(HomeMismatch) as refused:
+            self.check(Recovered(committed), last(6), recorded=recorded, trust_ledger=trust_ledger)
+        for named in ("'files'", "epoch 6", "'p'", f"none after {committed}", "old copy", "backup"):
+            assert named in str(refused.value)
+
+    def test_one_that_is_behind_what_is_done_has_lost_data(self) -> None:
+        """B5: not gone on with in silence."""
+        with pytest.raises(MarkerMissing) as refused:
+            self.check(Recovered(6), last(4), recorded=entry(6))
+        for named in ("epoch 6", "'p'", "'files' says 4", "restored from a backup", "--trust-ledger"):
+            assert named in str(refused.value)
+
+    def test_one_without_any_marker_of_what_is_done_has_lost_data(self) -> None:
+        with pytest.raises(MarkerMissing, match=r"epoch 6 .*'files' has no marker of it: it was emptied"):
+            self.check(Recovered(6), None, recorded=entry(6))
+
+    def test_one_that_is_behind_can_be_overruled_as_the_message_says(self) -> None:
+        self.check(Recovered(6), last(4), recorded=entry(6), trust_ledger=True)
+        self.check(Recovered(6), None, recorded=entry(6), trust_ledger=True)
+
+    def test_one_of_another_lineage_is_named_without_advice_about_kafka(self) -> None:
+        with pytest.raises(HomeMismatch, match=r"'files' holds epoch 5 .*lineage other.*lineage L") as refused:
+            self.check(Recovered(5), last(5, lineage="other"), recorded=entry(5))
+        assert "kafka-consumer-groups" not in str(refused.value)
+
+    def test_one_of_a_newer_term_shows_an_old_copy_of_the_home(self) -> None:
+        with pytest.raises(HomeMismatch, match=r"sink 'files' was written in term 4, this home is at term 3"):
+            self.check(Recovered(5), last(5, term=4), recorded=entry(5))

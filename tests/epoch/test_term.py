@@ -13,7 +13,17 @@ import pytest
 
 from onceward.epoch.sealed import seal
 from onceward.epoch.storage import LocalStorage
-from onceward.epoch.term import LEASE_S, LOOK_S, WAIT_S, Beat, Holder, Term, acquire, boundaries, newest_holder
+from onceward.epoch.term import (
+    LEASE_S,
+    LOOK_S,
+    WAIT_S,
+    Beat,
+    Holder,
+    Term,
+    acquire,
+    boundaries,
+    newest_holder,
+)
 from onceward.errors import HomeInUse, HomeMismatch, LedgerCorrupt, PipelineFenced
 from onceward.pipeline.lease import _process_start, is_dead, this_process
 
@@ -226,11 +236,12 @@ def test_terms_remember_where_they_began(storage: LocalStorage, held: Term) -> N
     assert boundaries(storage) == {1: -1, 3: 41}
 
 
-def test_a_damaged_start_is_named(storage: LocalStorage, held: Term) -> None:
-    held.begin(3)
-    storage.replace("terms/000001.start", b"")
-    with pytest.raises(LedgerCorrupt, match=r"terms/000001.start is damaged"):
-        boundaries(storage)
+def test_a_claim_of_another_term_under_this_name_is_named(storage: LocalStorage, held: Term) -> None:
+    """E9: believed, it would have a start claim a term that is taken, for ever."""
+    Observer(storage).acquire(take_over=True)
+    storage.replace("terms/000002.json", storage.read("terms/000001.json") or b"")
+    with pytest.raises(LedgerCorrupt, match=r"terms/000002.json is of term 1: files were swapped"):
+        Observer(storage).acquire(take_over=True)
 
 
 def test_old_leases_go_and_claims_and_starts_stay(storage: LocalStorage) -> None:

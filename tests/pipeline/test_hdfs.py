@@ -102,7 +102,7 @@ def test_a_driver_with_its_home_in_hdfs_may_be_killed(
     home = f"{hdfs}/homes/{name}"
     text = FILE.format(bootstrap=kafka.bootstrap, source=source, target=target, name=name, home=home)
     driver = drivers(text)
-    for number, point in enumerate(("marked", "committed", "replaying")):
+    for number, point in enumerate(("marked", "decided", "replaying")):
         kafka.feed(source, [(None, f"{number}-{i}") for i in range(100)] * 2)
         assert driver.start("--once", ONCEWARD_CRASH_AT=point).wait() == -signal.SIGKILL
         driver.kill()

@@ -95,7 +95,7 @@ def job(kafka: Kafka, drivers: Callable[[str], Driver], name: str, tmp_path: Pat
 def test_a_driver_killed_at_every_named_point_loses_and_doubles_nothing(job: Callable[..., Job], small: int) -> None:
     """A1, B4, B5, C5: one pipeline dies at each step of an epoch's life and of recovery, one after the other."""
     it = job(small=small)
-    points = ["begun", "written", "marked", "committed", "replaying", "fenced", "recovered", "recorded", "replaying"]
+    points = ["begun", "written", "marked", "decided", "replaying", "fenced", "recovered", "recorded", "replaying"]
     if small:
         points.insert(1, "writing")
     for point in points:
@@ -233,7 +233,7 @@ def test_tasks_in_executor_processes_that_are_killed_lose_and_double_nothing(job
     it.driver.kill_descendant("CoarseGrainedExecutorBackend")
     eventually(lambda: len(it.seen()) == it.fed, "the epoch was redone after an executor died")
     it.driver.kill()
-    for point in ("marked", "committed"):
+    for point in ("marked", "decided"):
         it.feed()
         it.driver.start(*cluster, ONCEWARD_CRASH_AT=point)
         assert it.driver.wait() == -signal.SIGKILL

@@ -10,7 +10,7 @@ import onceward as ow
 from onceward import crashpoints
 from onceward.epoch.outcome import TopicPartition
 from onceward.errors import BrokerRefused, HomeInUse, LedgerCorrupt, MarkerMissing, ReplayDiverged
-from onceward.pipeline import runner
+from onceward.pipeline import opening
 from support.judge import Kafka
 from support.waiting import eventually
 
@@ -32,7 +32,7 @@ def crash_at(monkeypatch: pytest.MonkeyPatch) -> Callable[[str | None], None]:
                 raise Crash(f"Crash at {reached}, epoch {epoch}")
 
         monkeypatch.setattr(crashpoints, "reach", reach)
-        monkeypatch.setattr(runner, "FINAL", (*runner.FINAL, Crash))  # a dead driver tries nothing again
+        monkeypatch.setattr(opening, "FINAL", (*opening.FINAL, Crash))  # a dead driver tries nothing again
 
     return arm
 
@@ -78,7 +78,7 @@ def crash(pipeline: ow.Pipeline) -> None:
 
 
 @WAYS
-@pytest.mark.parametrize("point", ["begun", "written", "marked", "committed", "recorded"])
+@pytest.mark.parametrize("point", ["begun", "written", "marked", "decided", "recorded"])
 def test_a_crash_at_each_step_changes_nothing_for_readers(
     kafka: Kafka, topics: tuple[str, str], build: Build, crash_at: Callable[[str | None], None], small: int, point: str
 ) -> None:
@@ -86,7 +86,7 @@ def test_a_crash_at_each_step_changes_nothing_for_readers(
     kafka.feed(topics[0], [("a", "1"), ("b", "2"), ("a", "3")])
     crash_at(point)
     crash(build(small=small))
-    out = point in {"committed", "recorded"}
+    out = point in {"decided", "recorded"}
     assert sorted(kafka.values(topics[1])) == (["1", "2"] if out else [])
     crash_at(None)
     query = run(build(small=small))
@@ -103,7 +103,7 @@ def test_a_replay_over_many_rows_is_recognised(
 ) -> None:
     """Every task has rows of every partition; the digests add up to the same all the same."""
     kafka.feed(topics[0], ((f"k{i}", str(i)) for i in range(500)))
-    crash_at("committed")
+    crash_at("decided")
     crash(build(small=small))
     crash_at(None)
     assert run(build(small=small)).epochs_committed == 0
@@ -137,7 +137,7 @@ def test_a_replay_that_differs_is_reported_with_epoch_and_partition(
 ) -> None:
     """G4: a query that is not deterministic is noticed by digest, not by luck."""
     kafka.feed(topics[0], [("a", "1")])
-    crash_at("committed")
+    crash_at("decided")
     crash(build("concat(cast(count as string), '-', uuid())", small))
     crash_at(None)
     with pytest.raises(ReplayDiverged, match=rf"'{name}', epoch 0 .*{topics[1]}-\d: 1 rows.*decimals"):

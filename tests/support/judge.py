@@ -66,8 +66,10 @@ class Kafka:
     def values(self, topic: str, isolation: str = "read_committed") -> list[str]:
         return [message.value().decode() for message in self.read(topic, isolation)]
 
-    def end_offsets(self, topic: str) -> dict[int, int]:
-        consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": "watermarks"})
+    def end_offsets(self, topic: str, isolation: str = "read_uncommitted") -> dict[int, int]:
+        """Where each partition ends; for read_committed, where its first open transaction begins."""
+        settings = {"bootstrap.servers": self.bootstrap, "group.id": "watermarks", "isolation.level": isolation}
+        consumer = Consumer(settings)
         try:
             partitions = range(len(self.wire.topics([topic])[topic]))
             return {p: consumer.get_watermark_offsets(TopicPartition(topic, p), timeout=30)[1] for p in partitions}

@@ -9,7 +9,10 @@ import typer
 
 from onceward.cli import jars, kafka
 from onceward.cli.demo import demo
+from onceward.cli.epochs import epochs
+from onceward.cli.in_doubt import in_doubt
 from onceward.cli.output import EXIT_FAILED, progress
+from onceward.cli.resolve import resolve
 from onceward.cli.run import run
 from onceward.errors import OncewardError
 
@@ -23,6 +26,9 @@ app = typer.Typer(
 app.add_typer(kafka.app, name="kafka")
 app.add_typer(jars.app, name="jars")
 app.command()(run)
+app.command()(epochs)
+app.command()(in_doubt)
+app.command()(resolve)
 app.command()(demo)
 
 

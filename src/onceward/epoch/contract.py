@@ -1,18 +1,24 @@
 r"""The contract of a sink that takes part in an epoch: begin, write, pre_commit, commit, abort.
 
-Whatever happens, a sink is asked in this order, and commit and abort may be asked again:
+Whatever happens, a sink is asked in this order, and commit and abort may be asked again, by another process too:
 
-    begin -> write -> pre_commit -> commit        the data becomes visible, all of it
-                  \-> abort                       nothing of it ever does
+    begin -> write -> pre_commit -> (decision) -> commit      the epoch becomes visible, all of it
+                  \-> abort                                   nothing of it ever does
+
+The coordinator promises: an epoch begins only after every earlier one is committed in every sink; `commit` is asked
+only for what was decided, with exactly the committable that `pre_commit` gave; two processes may ask `commit` for the
+same committable at once (a paused driver that wakes), never for different ones.
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any
+from typing import Any, ClassVar
 
 from onceward.epoch.outcome import Outcome, TopicPartition
+
+Committable = Mapping[str, Any]  # small JSON with a "version": it crosses crashes, and is read by later releases
 
 
 class Guarantee(Enum):
@@ -24,7 +30,7 @@ class Guarantee(Enum):
 
 
 class Verdict(Enum):
-    """How a commit ended. A third way, fenced by a newer driver, is the exception `PipelineFenced`."""
+    """How a decision ended. A third way, fenced by a newer driver, is the exception `PipelineFenced`."""
 
     COMMITTED = "committed"
     ABORTED = "aborted"  # proven not to be out: the epoch is redone
@@ -32,19 +38,24 @@ class Verdict(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Owner:
-    """On whose behalf a sink works: everything that identifies work is (pipeline, lineage, epoch)."""
+    """On whose behalf a sink works: everything that identifies work is (pipeline, lineage, epoch).
+
+    `sink` is this sink's name within the pipeline; `term` rises with every start of the pipeline.
+    """
 
     pipeline: str
     lineage: str
     term: int
     guarantee: Guarantee
+    sink: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpochContext:
-    """One epoch: its number, and where each Kafka source ends."""
+    """One try of one epoch: its number, which try it is, and where each Kafka source ends."""
 
     epoch: int
+    attempt: int = 1  # counts within one process; (term, epoch, attempt) is unique for ever
     positions: Mapping[TopicPartition, int] = field(default_factory=dict)
     input_rows: int | None = None  # records to read, where the sources tell; decides how to write
 
@@ -56,44 +67,81 @@ class LastCommit:
     lineage: str
     epoch: int
     term: int
-    outcome: Outcome
+    outcome: Outcome | None = None  # where the marker tells
     positions: Mapping[TopicPartition, int] = field(default_factory=dict)
 
 
 class TwoPhaseCommitSink(ABC):
-    """A place for rows that becomes visible epoch by epoch, or not at all."""
+    """A place for rows that becomes visible epoch by epoch, or not at all.
 
-    @abstractmethod
+    Under at-least-once and at-most-once (`self.owner.guarantee`) a sink may write straight to its target in `write`;
+    nothing is decided then, `last_commit` is not asked, and `commit` follows at once.
+    """
+
+    remembers: ClassVar[bool] = True  # False: has no marker of its own, `last_commit` cannot tell; the ledger's counts
+    repeatable: bool = True  # False: an epoch redone would have its effect twice; refused under exactly-once
+    owner: Owner
+
     def open(self, owner: Owner) -> None:
-        """Take the sink over for this owner: whatever an older owner left open is aborted for good."""
+        """Take the sink over for this owner; check that the target can be written, before anything is read.
+
+        What an older owner has pre-committed must stay: it may have been decided.
+        """
+        self.owner = owner
 
     @abstractmethod
     def last_commit(self) -> LastCommit | None:
-        """The last committed epoch, asked once after `open`. None: never committed."""
+        """The last committed epoch of (pipeline, sink), asked once after `open`. None: never committed."""
 
     @abstractmethod
     def begin(self, context: EpochContext) -> None:
         """Open the epoch."""
 
     @abstractmethod
-    def write(self, context: EpochContext, rows: Any, *, attempt: int) -> Outcome:
-        """Write the epoch's rows, durable and not visible. `attempt` counts from 1 within one process."""
+    def write(self, context: EpochContext, rows: Any) -> Outcome | None:
+        """Write the epoch's rows, durable and not visible. None: the pipeline counts and digests the rows itself."""
 
     @abstractmethod
-    def pre_commit(self, context: EpochContext, outcome: Outcome) -> Mapping[str, Any]:
-        """Vote: everything is durable. Returns what `commit` needs, as small JSON."""
+    def pre_commit(self, context: EpochContext, outcome: Outcome) -> Committable:
+        """Vote: everything is durable, no more writes. Returns what `commit` needs in another process, as small JSON.
+
+        Whatever could make `commit` fail for good has to be found here.
+        """
 
     @abstractmethod
-    def commit(self, context: EpochContext, committable: Mapping[str, Any]) -> Verdict:
-        """Make the epoch visible at once; repeating it is harmless."""
+    def commit(self, context: EpochContext, committable: Committable) -> None:
+        """Make the epoch visible at once. Decided: it must succeed, now or later; repeating it is harmless."""
 
     @abstractmethod
     def abort(self, context: EpochContext) -> None:
-        """Forget the epoch; repeating it is harmless."""
+        """Forget everything staged for this epoch by any try of this term or an older one; repeating it is harmless.
 
-    @abstractmethod
-    def digest(self, context: EpochContext, rows: Any) -> Outcome:
-        """Run the rows without writing: what would have been put out."""
+        Never what a newer term has staged: the caller may be a paused driver that woke after its successor's start.
+        Earlier epochs are committed everywhere, so what is staged for them may go too.
+        """
+
+    def digest(self, context: EpochContext, rows: Any) -> Outcome | None:  # noqa: ARG002 - for those who override it
+        """Run the rows without writing: what `write` would have returned. None as in `write`."""
+        return None
+
+    def describe(self) -> Mapping[str, Any] | None:
+        """Keyword arguments that make this sink again, as JSON and without secrets, for `onceward resolve`."""
+        return None
 
     def close(self) -> None:  # noqa: B027 - a sink without connections has nothing to close
         """Let go of connections."""
+
+
+class DecidingSink(TwoPhaseCommitSink):
+    """A sink that cannot stay prepared, so that its own commit *is* the decision; a pipeline has one at most."""
+
+    @abstractmethod
+    def decide(self, context: EpochContext, committable: Committable) -> Verdict:
+        """Commit for good, or learn that it did not happen. An unknown end is never a verdict: find out, or raise."""
+
+    @abstractmethod
+    def peek(self, pipeline: str) -> LastCommit | None:
+        """The last commit as of now, without opening the sink and changing nothing: for people who look."""
+
+    def commit(self, context: EpochContext, committable: Committable) -> None:
+        """`decide` has done it."""

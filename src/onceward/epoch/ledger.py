@@ -1,11 +1,11 @@
-"""The ledger: one small file per epoch with positions in, counts and digests out.
+"""The ledger: one small file per epoch with positions in, counts and digests out, votes and completion.
 
 An entry is named by epoch and term. A driver that was replaced may still be running; what it writes under
 its old term about epochs after its successor's start is passed over (docs/decisions/0004).
 """
 
 import re
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -14,14 +14,45 @@ from onceward.epoch.sealed import seal, unseal
 from onceward.epoch.storage import Storage
 from onceward.errors import LedgerCorrupt
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 RETAIN: Final = 1000  # epochs; ten times what Spark retains of its own logs, which is all a replay can ask for
 FOLDER: Final = "ledger"
+LEDGER: Final = "ledger"  # who decides where no sink does
 _NAME: Final = re.compile(r"(\d{12})-(\d{6})\.json")
+
+STARTED: Final = "started"  # at-most-once: about to be written, never to be written again
+PREPARED: Final = "prepared"  # every sink has voted yes; a sink's own commit decides
+DECIDED: Final = "decided"  # the ledger decided; the commits are under way
+DONE: Final = "done"  # visible in every sink
+
+Partitions = list[tuple[str, int, int, str]]
+
+
+class SinkEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """One sink's part of an epoch. `kind` and `settings` make the sink again (without its secrets)."""
+
+    kind: str = ""
+    settings: dict[str, Any] | None = None
+    rows: int = 0
+    digest: str = "0"
+    partitions: Partitions = []
+    committable: dict[str, Any] = {}
+    milliseconds: dict[str, float] = {}
+
+    @classmethod
+    def of(cls, outcome: Outcome, **facts: Any) -> "SinkEntry":
+        """With an outcome's counts and digests."""
+        partitions = [(*place, part.rows, f"{part.digest:x}") for place, part in sorted(outcome.partitions.items())]
+        return cls(rows=outcome.rows, digest=f"{outcome.digest:x}", partitions=partitions, **facts)
+
+    @property
+    def outcome(self) -> Outcome:
+        """Counts and digests, to compare a replay with."""
+        return _outcome(self.rows, self.digest, self.partitions)
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
-    """One epoch, as it was committed (`done`), or as it was about to be written (`started`, at-most-once)."""
+    """One epoch, in one of the phases above."""
 
     format: int = FORMAT
     pipeline: str
@@ -30,30 +61,21 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     epoch: int
     phase: str
     positions: list[str]  # the end of each source, as Spark wrote it into its offset log
-    rows: int = 0
-    digest: str = "0"
-    partitions: list[tuple[str, int, int, str]] = []
+    decider: str = LEDGER
+    sinks: dict[str, SinkEntry] = {}
+    rows: int = 0  # what all sinks received together
     attempts: int = 1
     finished_at: str = ""
     milliseconds: dict[str, float] = {}
+    # Format 1 knew one sink and had its outcome here.
+    digest: str = "0"
+    partitions: Partitions = []
 
-    @property
-    def outcome(self) -> Outcome:
-        """Counts and digests, to compare a replay with."""
-        parts = {
-            TopicPartition(topic, partition): PartitionOutcome(rows=rows, digest=int(digest, 16))
-            for topic, partition, rows, digest in self.partitions
-        }
-        return Outcome(rows=self.rows, digest=int(self.digest, 16), partitions=parts)
-
-
-def with_outcome(entry: Entry, outcome: Outcome) -> Entry:
-    """The entry with an outcome's counts and digests."""
-    partitions = [
-        (place.topic, place.partition, part.rows, f"{part.digest:x}")
-        for place, part in sorted(outcome.partitions.items())
-    ]
-    return msgspec.structs.replace(entry, rows=outcome.rows, digest=f"{outcome.digest:x}", partitions=partitions)
+    def outcome_of(self, sink: str) -> Outcome | None:
+        """What one sink received; None if it took no part."""
+        if self.format == 1:
+            return _outcome(self.rows, self.digest, self.partitions)
+        return self.sinks[sink].outcome if sink in self.sinks else None
 
 
 class Ledger:
@@ -68,37 +90,41 @@ class Ledger:
     def write(self, entry: Entry) -> None:
         """Record an epoch, synced. Repeating it is harmless."""
         self._storage.replace(_name(entry.epoch, entry.term), seal(entry))
-        if entry.epoch % 100 == 0:
+        if entry.epoch % 100 == 0 and entry.phase == DONE:
             self._forget(entry.epoch - RETAIN)
 
     def read(self, epoch: int) -> Entry | None:
         """The valid entry of an epoch: that of the newest term that could have committed it."""
         terms = [term for found, term in self._index() if found == epoch]
-        return self._load(epoch, max(terms)) if terms else None
+        return self.read_of(epoch, max(terms)) if terms else None
 
-    def last(self, phase: str = "done") -> Entry | None:
+    def read_of(self, epoch: int, term: int) -> Entry | None:
+        """What one term wrote about an epoch."""
+        data = self._storage.read(_name(epoch, term))
+        return self._checked(data, epoch, term) if data is not None else None
+
+    def last(self, phase: str = DONE) -> Entry | None:
         """The newest valid entry in a phase."""
         for epoch, term in sorted(self._index(), reverse=True):
-            entry = self._load(epoch, term)
-            if entry.phase == phase:
+            entry = self.read_of(epoch, term)
+            if entry is not None and entry.phase == phase:
                 return entry
         return None
 
-    def _index(self) -> list[tuple[int, int]]:
-        found = []
-        for name in self._storage.names(FOLDER):
-            if match := _NAME.fullmatch(name):
-                epoch, term = int(match[1]), int(match[2])
-                later = [last for other, last in self._boundaries.items() if other > term]
-                if all(epoch <= last for last in later):
-                    found.append((epoch, term))
-        return found
+    def newest(self, count: int) -> list[Entry]:
+        """The valid entries of the last epochs, oldest first."""
+        epochs = sorted({epoch for epoch, _ in self._index()})[-count:]
+        return [entry for epoch in epochs if (entry := self.read(epoch)) is not None]
 
-    def _load(self, epoch: int, term: int) -> Entry:
+    def _index(self) -> list[tuple[int, int]]:
+        return [
+            (epoch, term)
+            for epoch, term in self._all()
+            if all(epoch <= last for other, last in self._boundaries.items() if other > term)
+        ]
+
+    def _checked(self, data: bytes, epoch: int, term: int) -> Entry:
         name = _name(epoch, term)
-        data = self._storage.read(name)
-        if data is None:
-            raise LedgerCorrupt(f"{name} has disappeared while it was being read")
         entry = unseal(data, Entry, name, FORMAT)
         if entry.lineage != self._lineage:
             raise LedgerCorrupt(
@@ -116,6 +142,14 @@ class Ledger:
     def _all(self) -> list[tuple[int, int]]:
         matches = (_NAME.fullmatch(name) for name in self._storage.names(FOLDER))
         return [(int(match[1]), int(match[2])) for match in matches if match]
+
+
+def _outcome(rows: int, digest: str, partitions: Partitions) -> Outcome:
+    parts = {
+        TopicPartition(topic, partition): PartitionOutcome(rows=count, digest=int(part, 16))
+        for topic, partition, count, part in partitions
+    }
+    return Outcome(rows=rows, digest=int(digest, 16), partitions=parts)
 
 
 def _name(epoch: int, term: int) -> str:

@@ -1,9 +1,10 @@
-"""What a start concludes from the sink's last commit and the ledger. Pure."""
+"""What a start concludes from the sinks' last commits and the ledger. Pure."""
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from onceward.epoch.contract import EpochContext, LastCommit
-from onceward.epoch.ledger import Entry, Ledger
+from onceward.epoch.ledger import PREPARED, Entry, Ledger
 from onceward.epoch.outcome import Outcome
 from onceward.errors import HomeMismatch, LedgerCorrupt, MarkerMissing, ReplayDiverged
 
@@ -12,82 +13,108 @@ NEVER = -1
 
 @dataclass(frozen=True, slots=True)
 class Recovered:
-    """Up to which epoch everything is out (`NEVER`: nothing is), and the sink's own word for the last one."""
+    """Up to which epoch everything is decided (`NEVER`: nothing is), and the deciding sink's word for the last one.
+
+    `unfinished`: that last epoch, if it may not be visible in every sink yet.
+    """
 
     committed: int
     last: LastCommit | None = None
+    unfinished: Entry | None = None
 
 
-def recover(
-    *,
-    pipeline: str,
-    lineage: str,
-    term: int,
-    last: LastCommit | None,
-    recorded: Entry | None,
-    pending: int | None,
-    trust_ledger: bool = False,
-) -> Recovered:
-    """Compare what the sink says with what the ledger says.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """What is known at a start, whoever decides: the newest epoch that is done, and the newest that Spark planned."""
 
-    `recorded` is the ledger's newest finished epoch, `pending` the newest epoch Spark has planned.
-    """
+    pipeline: str
+    lineage: str
+    term: int
+    recorded: Entry | None
+    pending: int | None = None
+    trust_ledger: bool = False
+
+
+def by_marker(known: Known, sink: str, last: LastCommit | None, ledger: Ledger, others: Iterable[str]) -> Recovered:
+    """Kafka decides: its marker says how far the pipeline is, and which term's votes count."""
     if last is None:
-        return _without_marker(pipeline, recorded, pending, trust_ledger=trust_ledger)
-    if last.lineage != lineage:
-        raise HomeMismatch(
-            f"Kafka holds epoch {last.epoch} of pipeline {pipeline!r} under lineage {last.lineage}, but this home has "
-            f"lineage {lineage}: the home is new, or another home uses the same name. Going on would put everything "
-            f"out a second time. Use the pipeline's own home, or give this one another name, or, to start afresh "
-            f"knowingly, delete the group: kafka-consumer-groups.sh --delete --group {pipeline}"
-        )
-    if last.term > term:
-        raise HomeMismatch(
-            f"Kafka's marker of {pipeline!r} was written in term {last.term}, this home is at term {term}: the home is "
-            "an old copy. Use the newest one."
-        )
+        return _without_marker(known)
+    afresh = f"kafka-consumer-groups.sh --delete --group {known.pipeline}"
+    _require_ours(known, sink, last, f", or, to start afresh knowingly, delete the group: {afresh}")
+    recorded = known.recorded
     if recorded is not None and last.epoch < recorded.epoch:
-        if trust_ledger:
+        if known.trust_ledger:
             return Recovered(recorded.epoch)
         raise MarkerMissing(
-            f"the ledger has epoch {recorded.epoch} of {pipeline!r} as committed, Kafka's marker says {last.epoch}: "
-            "Kafka has lost committed data (an unclean leader election, or a cluster restored from a backup). "
-            "Check the output topics, then start with --trust-ledger to go on after the ledger's last epoch."
+            f"the ledger has epoch {recorded.epoch} of {known.pipeline!r} as committed, Kafka's marker says "
+            f"{last.epoch}: Kafka has lost committed data (an unclean leader election, or a cluster restored from a "
+            "backup). Check the output topics, then start with --trust-ledger to go on after the ledger's last epoch."
         )
-    return Recovered(last.epoch, last)
+    if recorded is not None and recorded.epoch == last.epoch:
+        return Recovered(last.epoch, last)
+    # Looked up even if Kafka is the only sink now: a sink that was taken out since may have voted.
+    entry = ledger.read_of(last.epoch, last.term)
+    if entry is None and not set(others):
+        return Recovered(last.epoch, last)
+    if entry is None:
+        raise LedgerCorrupt(
+            f"Kafka has epoch {last.epoch} of {known.pipeline!r} as decided, but the ledger's entry with the other "
+            f"sinks' votes (epoch {last.epoch}, term {last.term}) is missing. Restore the home's ledger/ from a "
+            "backup; or, if the other sinks are new, start once without them."
+        )
+    return Recovered(last.epoch, last, entry if entry.phase == PREPARED else None)
 
 
-def _without_marker(pipeline: str, recorded: Entry | None, pending: int | None, *, trust_ledger: bool) -> Recovered:
-    if recorded is None:
-        return Recovered(NEVER)
-    doubt = (
-        f" Epoch {pending} was planned and is in doubt: compare the output topics with it first."
-        if pending is not None and pending > recorded.epoch
-        else " No epoch is in doubt."
-    )
-    if not trust_ledger:
+def by_ledger(known: Known, decided: Entry | None) -> Recovered:
+    """The ledger decides: the newest decision counts."""
+    recorded = known.recorded
+    if decided is None or (recorded is not None and decided.epoch <= recorded.epoch):
+        return Recovered(recorded.epoch if recorded is not None else NEVER)
+    return Recovered(decided.epoch, unfinished=decided)
+
+
+def check_marker(known: Known, recovered: Recovered, sink: str, last: LastCommit | None) -> None:
+    """A sink that does not decide must agree: not ahead of the decisions, not behind what is done."""
+    if last is not None:
+        _require_ours(known, sink, last)
+        if last.epoch > recovered.committed:
+            raise HomeMismatch(
+                f"sink {sink!r} holds epoch {last.epoch} of pipeline {known.pipeline!r}, but the home knows of none "
+                f"after {recovered.committed}: the home is an old copy, or files of it are missing. Going on would put "
+                "epochs out again. Use the newest home, or restore it from a backup."
+            )
+    recorded = known.recorded
+    if recorded is None or sink not in recorded.sinks or known.trust_ledger:
+        return
+    if last is None or last.epoch < recorded.epoch:
+        found = "has no marker of it" if last is None else f"says {last.epoch}"
         raise MarkerMissing(
-            f"pipeline {pipeline!r} has committed up to epoch {recorded.epoch}, but Kafka has no marker of it: the "
-            "group's offsets expired (offsets.retention.minutes, 7 days without a commit), the group was deleted, or "
-            f"this is another cluster. Starting from zero would put everything out again.{doubt} "
-            "Start with --trust-ledger (trust_ledger=True) to go on after the ledger's last epoch."
+            f"the ledger has epoch {recorded.epoch} of {known.pipeline!r} as committed, sink {sink!r} {found}: it was "
+            "emptied, restored from a backup, or is another one. Check what it holds, then start with --trust-ledger "
+            "(trust_ledger=True) to go on after the ledger's last epoch."
         )
-    return Recovered(recorded.epoch)
 
 
-def expected_outcome(
-    context: EpochContext, positions: list[str], recovered: Recovered, ledger: Ledger, pipeline: str
-) -> Outcome:
-    """What a replayed epoch must produce again; raises if it cannot be known, or if the input differs."""
+def expected_outcomes(
+    context: EpochContext,
+    positions: list[str],
+    recovered: Recovered,
+    ledger: Ledger,
+    *,
+    pipeline: str,
+    sinks: Iterable[str],
+) -> Mapping[str, Outcome]:
+    """What a replayed epoch must produce again, sink by sink; raises if it is unknown, or if the input differs."""
     entry = ledger.read(context.epoch)
     if entry is not None:
         if entry.positions != positions:
             raise _diverged(
-                pipeline, context.epoch, [f"input {entry.positions}, now {positions}"], "Spark's offset log has changed"
-            )
-        return entry.outcome
+                pipeline, context.epoch, [f"input {entry.positions}, now {positions}"],
+                "Spark's offset log has changed",
+            )  # fmt: skip
+        return {sink: outcome for sink in sinks if (outcome := entry.outcome_of(sink)) is not None}
     last = recovered.last
-    if last is None or last.epoch != context.epoch:
+    if last is None or last.epoch != context.epoch or last.outcome is None:
         raise LedgerCorrupt(
             f"epoch {context.epoch} of {pipeline!r} is out and must be replayed, but its ledger entry is missing, so "
             "the replay cannot be checked. Restore the home's ledger/ from a backup."
@@ -99,13 +126,55 @@ def expected_outcome(
     ]
     if moved:
         raise _diverged(pipeline, context.epoch, moved, "Spark's offset log has changed")
-    return last.outcome
+    return dict.fromkeys(sinks, last.outcome)
 
 
-def compare_replay(pipeline: str, epoch: int, was: Outcome, now: Outcome) -> ReplayDiverged | None:
+def compare_replay(
+    pipeline: str, epoch: int, was: Mapping[str, Outcome], now: Mapping[str, Outcome]
+) -> ReplayDiverged | None:
     """The error to raise when a replay differs, or None."""
-    differences = was.differences(now)
+    several = len(was) > 1
+    differences = [
+        f"{sink}: {difference}" if several else difference
+        for sink, outcome in was.items()
+        for difference in outcome.differences(now[sink])
+    ]
     return _diverged(pipeline, epoch, differences, "the query is not deterministic") if differences else None
+
+
+def _without_marker(known: Known) -> Recovered:
+    recorded, pending = known.recorded, known.pending
+    if recorded is None:
+        return Recovered(NEVER)
+    doubt = (
+        f" Epoch {pending} was planned and is in doubt: compare the output topics with it first."
+        if pending is not None and pending > recorded.epoch
+        else " No epoch is in doubt."
+    )
+    if not known.trust_ledger:
+        raise MarkerMissing(
+            f"pipeline {known.pipeline!r} has committed up to epoch {recorded.epoch}, but Kafka has no marker of it: "
+            "the group's offsets expired (offsets.retention.minutes, 7 days without a commit), the group was deleted, "
+            f"or this is another cluster. Starting from zero would put everything out again.{doubt} "
+            "Start with --trust-ledger (trust_ledger=True) to go on after the ledger's last epoch."
+        )
+    return Recovered(recorded.epoch)
+
+
+def _require_ours(known: Known, sink: str, last: LastCommit, way_out: str = "") -> None:
+    """The same lineage, and no term that this home has not seen."""
+    if last.lineage != known.lineage:
+        raise HomeMismatch(
+            f"sink {sink!r} holds epoch {last.epoch} of pipeline {known.pipeline!r} under lineage {last.lineage}, but "
+            f"this home has lineage {known.lineage}: the home is new, or another home uses the same name. Going on "
+            "would put everything out a second time. Use the pipeline's own home, or give this one another name"
+            f"{way_out}."
+        )
+    if last.term > known.term:
+        raise HomeMismatch(
+            f"the marker of {known.pipeline!r} in sink {sink!r} was written in term {last.term}, this home is at term "
+            f"{known.term}: the home is an old copy. Use the newest one."
+        )
 
 
 def _diverged(pipeline: str, epoch: int, differences: list[str], cause: str) -> ReplayDiverged:

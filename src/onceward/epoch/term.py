@@ -7,7 +7,7 @@ Pure but for the storage: clock and sleep are passed in.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -53,6 +53,10 @@ class Start(msgspec.Struct, frozen=True, kw_only=True):
     format: int = FORMAT
     term: int
     after_epoch: int
+    resolved: list[str] = []  # what was in doubt at this start, and what became of it
+
+
+Numbered = TypeVar("Numbered", Holder, Start)
 
 
 @dataclass(slots=True)
@@ -74,9 +78,9 @@ class Term:
         self.count += 1
         self._beat(released=True)
 
-    def begin(self, after_epoch: int) -> None:
-        """Record what was committed when this term began."""
-        start = Start(term=self.number, after_epoch=after_epoch)
+    def begin(self, after_epoch: int, resolved: list[str] | None = None) -> None:
+        """Record what was committed when this term began, and what it found in doubt."""
+        start = Start(term=self.number, after_epoch=after_epoch, resolved=resolved or [])
         self.storage.replace(f"{FOLDER}/{self.number:06d}.start", seal(start))
 
     def require_current(self) -> None:
@@ -137,20 +141,30 @@ def acquire(
 
 def boundaries(storage: Storage) -> dict[int, int]:
     """For each term that began: the last epoch committed before it."""
-    found = {}
-    for name in storage.names(FOLDER):
-        if name.endswith(".start") and (data := storage.read(f"{FOLDER}/{name}")) is not None:
-            start = unseal(data, Start, f"{FOLDER}/{name}", FORMAT)
-            found[start.term] = start.after_epoch
-    return found
+    return {start.term: start.after_epoch for start in starts(storage)}
+
+
+def starts(storage: Storage) -> list[Start]:
+    """Every term that began, oldest first."""
+    found = (_read(storage, name, Start) for name in storage.names(FOLDER) if name.endswith(".start"))
+    return [start for start in found if start is not None]
 
 
 def newest_holder(storage: Storage) -> Holder | None:
     """The holder of the newest term."""
     names = [name for name in storage.names(FOLDER) if name.endswith(".json")]
-    if not names or (data := storage.read(f"{FOLDER}/{names[-1]}")) is None:
+    return _read(storage, names[-1], Holder) if names else None
+
+
+def _read(storage: Storage, file: str, kind: type[Numbered]) -> Numbered | None:
+    name = f"{FOLDER}/{file}"
+    data = storage.read(name)
+    if data is None:
         return None
-    return unseal(data, Holder, f"{FOLDER}/{names[-1]}", FORMAT)
+    found = unseal(data, kind, name, FORMAT)
+    if file.split(".", maxsplit=1)[0] != f"{found.term:06d}":
+        raise LedgerCorrupt(f"{name} is of term {found.term}: files were swapped")
+    return found
 
 
 def _read_beat(storage: Storage, number: int) -> Beat:

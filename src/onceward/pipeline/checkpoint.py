@@ -52,6 +52,11 @@ class Checkpoint:
         _version, _metadata, *sources = text.decode().splitlines()
         return Positions(sources, _kafka(sources))
 
+    @staticmethod
+    def kafka_positions(texts: list[str]) -> Mapping[TopicPartition, int]:
+        """The Kafka ones among positions that the ledger has kept."""
+        return _kafka(texts)
+
     def sync_positions(self, epoch: int) -> None:
         """Make the offset log's entry survive a power cut; Spark itself only closes the file."""
         self._storage.sync(f"{CHECKPOINT}/offsets/{epoch}")

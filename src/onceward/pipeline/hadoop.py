@@ -71,7 +71,7 @@ class HadoopStorage:
             self._files.delete(temporary, False)
             if _is(error, "FileAlreadyExistsException"):
                 return False
-            raise
+            raise OSError(f"{self._root}/{name}: {str(error.java_exception).splitlines()[0]}") from error
         return True
 
     def remove(self, name: str) -> None:

@@ -1,8 +1,6 @@
-"""Pipeline: a named job from sources to a sink, and how it starts."""
+"""Pipeline: a named job from sources to sinks, and how it starts."""
 
 import re
-import time
-import uuid
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,18 +10,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from onceward import crashpoints
-from onceward.epoch import term as terms
-from onceward.epoch.contract import Guarantee, Owner, TwoPhaseCommitSink
+from onceward.epoch.contract import DecidingSink, Guarantee, TwoPhaseCommitSink
 from onceward.epoch.home import Home, require_name
-from onceward.epoch.ledger import Ledger
-from onceward.epoch.recovery import recover
 from onceward.errors import ConfigurationError, SinkNotTransactional
-from onceward.pipeline.checkpoint import Checkpoint
 from onceward.pipeline.hadoop import open_home
-from onceward.pipeline.lease import LeaseKeeper, is_dead, this_process
+from onceward.pipeline.opening import take_over as take_home_over
 from onceward.pipeline.query import Query
-from onceward.pipeline.runner import Divergence, EpochRunner
+from onceward.pipeline.runner import Divergence, EpochRunner, Transform
 from onceward.pipeline.session import require_usable
 from onceward.pipeline.source import require_replayable
 
@@ -43,7 +36,7 @@ def _as_is(batch: DataFrame) -> DataFrame:
 
 @dataclass(slots=True)
 class Pipeline:
-    """Sources -> DataFrame -> sink, exactly once unless said otherwise.
+    """Sources -> DataFrame -> sinks, exactly once unless said otherwise.
 
     name: transactional id and consumer group, for ever. home: the pipeline's own directory.
     on_replay_divergence: "fail", or "warn" to go on knowingly when a replay differs from what is out.
@@ -56,8 +49,8 @@ class Pipeline:
     guarantee: str = Guarantee.EXACTLY_ONCE.value
     on_replay_divergence: Divergence = "fail"
     replayable_sources: Iterable[str] = ()
-    _sink: TwoPhaseCommitSink | None = field(default=None, init=False)
-    _rows: Callable[[DataFrame], DataFrame] = field(default=_as_is, init=False)
+    sinks: dict[str, TwoPhaseCommitSink] = field(default_factory=dict, init=False)
+    _transforms: dict[str, Transform] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
         require_name(self.name)
@@ -71,20 +64,26 @@ class Pipeline:
         if self.on_replay_divergence not in {"fail", "warn"}:
             raise ConfigurationError("on_replay_divergence is 'fail' or 'warn'")
 
-    def to(self, sink: TwoPhaseCommitSink, rows: Callable[[DataFrame], DataFrame] | None = None) -> Self:
-        """Where the rows go; `rows` turns each epoch's DataFrame into the sink's columns."""
-        if self._sink is not None:
-            raise ConfigurationError(
-                f"pipeline {self.name!r} has a sink already; one Kafka sink writes to many topics: give its rows a "
-                "'topic' column"
-            )
+    def to(self, sink: TwoPhaseCommitSink, rows: Transform | None = None, *, name: str | None = None) -> Self:
+        """One more place for the rows; `rows` turns each epoch's DataFrame into the sink's columns.
+
+        All sinks of a pipeline commit together. `name` tells two of a kind apart, for ever: markers carry it.
+        """
         if not isinstance(sink, TwoPhaseCommitSink):
             raise SinkNotTransactional(
                 f"{type(sink).__name__} does not commit atomically, so exactly-once is missing its second half. "
-                "Use ow.KafkaSink."
+                "Use one of Onceward's sinks, or write one: a subclass of ow.TwoPhaseCommitSink."
             )
-        self._sink = sink
-        self._rows = rows or _as_is
+        name = require_name(name or type(sink).__name__.removesuffix("Sink").lower())
+        if name in self.sinks and not isinstance(sink, DecidingSink):
+            raise ConfigurationError(
+                f"pipeline {self.name!r} has a sink {name!r} already; give this one a name of its own: "
+                f".to(..., name='{name}-2')"
+            )
+        if isinstance(sink, DecidingSink):
+            self._require_only_decider(sink)
+        self.sinks[name] = sink
+        self._transforms[name] = rows or _as_is
         return self
 
     def start(
@@ -99,70 +98,45 @@ class Pipeline:
 
         trigger: None (as fast as possible), an interval such as "1s" or "500ms", or "once" (all there is, then end).
         """
-        sink, guarantee, spark = self._checked_sink(), Guarantee(self.guarantee), self.source.sparkSession
+        guarantee, spark = Guarantee(self.guarantee), self.source.sparkSession
+        if not self.sinks:
+            raise ConfigurationError(f"pipeline {self.name!r} has no sink; add .to(ow.KafkaSink(...))")
         require_usable(spark)
         if guarantee is Guarantee.EXACTLY_ONCE:
             require_replayable(self.source, self.replayable_sources)
+            self._require_both_halves()
         writer = _triggered(self.source.writeStream.queryName(self.name).outputMode(self.output_mode), trigger)
-
         home = open_home(self.home, spark)
-        deed = home.open(self.name, guarantee.value, uuid.uuid4().hex)
-        term = terms.acquire(
-            home.storage,
-            lambda number: this_process(self.name, number),
-            is_dead=is_dead,
-            clock=time.monotonic,
-            sleep=time.sleep,
-            take_over=take_over,
-            report=report,
+        opened = take_home_over(
+            home, self.name, guarantee, self.sinks, at_once=take_over, trust_ledger=trust_ledger, report=report
         )
-        lease = LeaseKeeper(term)
         try:
-            owner = Owner(pipeline=self.name, lineage=deed.lineage, term=term.number, guarantee=guarantee)
-            runner = self._recovered_runner(sink, owner, home, term, trust_ledger=trust_ledger)
+            runner = EpochRunner(opened, self._transforms, self.on_replay_divergence)
             query = _start(writer.foreachBatch(runner), spark, home)
         except BaseException:
-            sink.close()
-            lease.release()
+            opened.close()
             raise
-        return Query(self.name, query, runner, lease)
+        return Query(self.name, query, runner)
 
-    def _recovered_runner(
-        self, sink: TwoPhaseCommitSink, owner: Owner, home: Home, term: terms.Term, *, trust_ledger: bool
-    ) -> EpochRunner:
-        """Fence first, then read the marker: the other way round, an older driver could commit in between."""
-        sink.open(owner)
-        last = sink.last_commit()
-        ledger = Ledger(home.storage, terms.boundaries(home.storage), owner.lineage)
-        checkpoint = Checkpoint(home)
-        recovered = recover(
-            pipeline=self.name,
-            lineage=owner.lineage,
-            term=owner.term,
-            last=last,
-            recorded=ledger.last() if owner.guarantee is Guarantee.EXACTLY_ONCE else None,
-            pending=checkpoint.planned(),
-            trust_ledger=trust_ledger,
-        )
-        checkpoint.require_intact(recovered.committed)
-        if owner.guarantee is Guarantee.EXACTLY_ONCE:
-            term.begin(recovered.committed)
-        crashpoints.reach("recovered")
-        return EpochRunner(
-            owner=owner,
-            sink=sink,
-            rows=self._rows,
-            checkpoint=checkpoint,
-            ledger=ledger,
-            term=term,
-            recovered=recovered,
-            on_divergence=self.on_replay_divergence,
-        )
+    def _require_both_halves(self) -> None:
+        for name, sink in self.sinks.items():
+            if not sink.repeatable:
+                raise SinkNotTransactional(
+                    f"pipeline {self.name!r}: the source can be replayed, but sink {name!r} ({sink!r}) neither commits "
+                    "atomically nor ignores repeats, so exactly-once is missing its second half. Use one of Onceward's "
+                    "sinks or a subclass of ow.TwoPhaseCommitSink; or, if writing the same epoch twice has the effect "
+                    "of writing it once, say so: idempotent=True; or choose guarantee='at-least-once'."
+                )
 
-    def _checked_sink(self) -> TwoPhaseCommitSink:
-        if self._sink is None:
-            raise ConfigurationError(f"pipeline {self.name!r} has no sink; add .to(ow.KafkaSink(...))")
-        return self._sink
+    def _require_only_decider(self, sink: DecidingSink) -> None:
+        for other in self.sinks.values():
+            if isinstance(other, DecidingSink):
+                raise ConfigurationError(
+                    f"pipeline {self.name!r} has {other!r} already, and {sink!r} cannot be in the same epoch: a Kafka "
+                    "transaction cannot stay prepared, so its commit is the decision for all sinks and comes last, and "
+                    "two cannot both be last. One Kafka sink writes to many topics of one cluster (give its rows a "
+                    "'topic' column); for a second cluster run a second pipeline that reads the first one's topic."
+                )
 
 
 def _start(writer: DataStreamWriter, spark: SparkSession, home: Home) -> StreamingQuery:

@@ -9,8 +9,8 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql.streaming.query import StreamingQuery
 
 from onceward.epoch.ledger import Entry
-from onceward.pipeline.lease import LeaseKeeper
-from onceward.pipeline.runner import EpochRunner, Stopping, cause_of
+from onceward.errors import OncewardError
+from onceward.pipeline.runner import EpochRunner, Stopping
 
 COMMIT_LOG_S: Final = 10.0  # Spark writes its commit log within milliseconds after the epoch
 LOOK_S: Final = 0.02
@@ -19,12 +19,11 @@ LOOK_S: Final = 0.02
 class Query:
     """What `Pipeline.start` returns."""
 
-    def __init__(self, name: str, spark_query: StreamingQuery, runner: EpochRunner, lease: LeaseKeeper) -> None:
+    def __init__(self, name: str, spark_query: StreamingQuery, runner: EpochRunner) -> None:
         self.name = name
         self.spark_query = spark_query
         self._runner = runner
-        self._lease = lease
-        lease.keep_while(lambda: self.is_active)
+        runner.opened.lease.keep_while(lambda: self.is_active)
         self._closing = threading.Lock()
         self._closed = False
 
@@ -68,10 +67,12 @@ class Query:
 
     def exception(self) -> BaseException | None:
         """Why the pipeline stopped, if it failed: our own error where there is one."""
-        failed = self.spark_query.exception()
-        if failed is None or isinstance(self._runner.failure, Stopping) or self._was_stopped(failed):
+        failure, failed = self._runner.failure, self.spark_query.exception()
+        if isinstance(failure, OncewardError):
+            return failure  # rather than Spark's wrapping of it
+        if failed is None or isinstance(failure, Stopping) or self._was_stopped(failed):
             return None
-        return cause_of(self._runner.failure, failed)
+        return failed
 
     def wait(self, timeout_s: float | None = None) -> bool:
         """Until the pipeline ends, or `timeout_s` have passed (False then). A failure is raised."""
@@ -114,7 +115,7 @@ class Query:
         """Let Spark note the epoch as done, so that the next start need not replay it."""
         done = self._runner.finished
         deadline = time.monotonic() + COMMIT_LOG_S
-        while done and self.is_active and not self._runner.checkpoint.finished(done[-1].epoch):
+        while done and self.is_active and not self._runner.opened.checkpoint.finished(done[-1].epoch):
             if time.monotonic() > deadline:
                 return  # the next start replays that epoch and writes nothing
             time.sleep(LOOK_S)
@@ -128,5 +129,4 @@ class Query:
             try:
                 self._runner.close()
             finally:
-                self._runner.sink.close()
-                self._lease.release()
+                self._runner.opened.close()

@@ -2,49 +2,31 @@
 
 import logging
 import threading
-import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final, Literal
 
-from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame
 
 from onceward import crashpoints
-from onceward.epoch.contract import EpochContext, Guarantee, Owner, TwoPhaseCommitSink
-from onceward.epoch.coordinator import Attempted, run_epoch
-from onceward.epoch.ledger import Entry, Ledger, with_outcome
+from onceward.epoch.contract import EpochContext, Guarantee, TwoPhaseCommitSink
+from onceward.epoch.coordinator import Attempted, Voted
+from onceward.epoch.ledger import DECIDED, DONE, LEDGER, PREPARED, STARTED, Entry, SinkEntry
 from onceward.epoch.outcome import Outcome
-from onceward.epoch.recovery import Recovered, compare_replay, expected_outcome
-from onceward.epoch.term import Term
-from onceward.errors import (
-    CommitUnproven,
-    ConfigurationError,
-    LedgerCorrupt,
-    OncewardError,
-    PipelineFenced,
-    RecordTooLarge,
-    ReplayDiverged,
-)
-from onceward.pipeline.checkpoint import Checkpoint, Positions
+from onceward.epoch.recovery import compare_replay, expected_outcomes
+from onceward.pipeline.checkpoint import Positions
+from onceward.pipeline.opening import FINAL, Opened
+from onceward.sinks.rows import digest
 
 REMEMBERED: Final = 100  # epochs that a query object shows
-# Doing these again would give the same: the pipeline stops and says so.
-FINAL: Final = (
-    AnalysisException,
-    CommitUnproven,
-    ConfigurationError,
-    LedgerCorrupt,
-    PipelineFenced,
-    RecordTooLarge,
-    ReplayDiverged,
-)
 
 log = logging.getLogger("onceward.pipeline")
 Divergence = Literal["fail", "warn"]
+Transform = Callable[[DataFrame], DataFrame]
 
 
 class Stopping(Exception):
@@ -53,15 +35,10 @@ class Stopping(Exception):
 
 @dataclass
 class EpochRunner:
-    """Carries out epochs for one started pipeline."""
+    """Carries out epochs for one started pipeline. `transforms`: for each sink, how it wants the rows."""
 
-    owner: Owner
-    sink: TwoPhaseCommitSink
-    rows: Callable[[DataFrame], DataFrame]
-    checkpoint: Checkpoint
-    ledger: Ledger
-    term: Term
-    recovered: Recovered
+    opened: Opened
+    transforms: Mapping[str, Transform]
     on_divergence: Divergence
 
     def __post_init__(self) -> None:
@@ -72,8 +49,12 @@ class EpochRunner:
         self.stopping = threading.Event()
         self.idle = threading.Event()
         self.idle.set()
+        self.opened.coordinator.keep_on = self._keep_on
+        self.opened.coordinator.sleep = self.stopping.wait  # a stop need not wait for a back-off
+        self._owner = self.opened.owner
         self._background = ThreadPoolExecutor(max_workers=1, thread_name_prefix="onceward-ledger")
         self._recording: Future[None] | None = None
+        self._settings = {name: sink.describe() for name, sink in self.opened.sinks.items()}
 
     def __call__(self, batch: DataFrame, epoch: int) -> None:
         """One micro-batch. Whatever is raised here stops the query; it is kept for the user in its own type."""
@@ -94,100 +75,120 @@ class EpochRunner:
         self._background.shutdown(wait=True)
 
     def _run(self, batch: DataFrame, epoch: int) -> None:
-        positions = self.checkpoint.positions(epoch)
+        positions = self.opened.checkpoint.positions(epoch)
         context = EpochContext(
             epoch=epoch,
             positions=positions.kafka,
-            input_rows=self.checkpoint.input_rows(epoch, positions),
+            input_rows=self.opened.checkpoint.input_rows(epoch, positions),
         )
-        rows = self.rows(batch)
-        if epoch <= self.recovered.committed:
-            self._replay(context, positions, rows)
-        elif self.owner.guarantee is Guarantee.AT_MOST_ONCE:
-            self._run_at_most_once(context, positions, rows)
-        else:
-            self._run_once(context, positions, rows)
+        with self._rows(batch) as rows:
+            if epoch <= self.opened.recovered.committed:
+                self._replay(context, positions, rows)
+            elif self._owner.guarantee is Guarantee.AT_MOST_ONCE:
+                self._run_at_most_once(context, positions, rows)
+            else:
+                self._run_once(context, positions, rows)
 
-    def _run_once(self, context: EpochContext, positions: Positions, rows: DataFrame) -> None:
-        """The normal way. The offset log is synced while the tasks work; the ledger follows the commit."""
-        synced = self._background.submit(self.checkpoint.sync_positions, context.epoch)
+    @contextmanager
+    def _rows(self, batch: DataFrame) -> Iterator[dict[str, DataFrame]]:
+        """Each sink's rows; the batch is computed once, however many look at it."""
+        several = len(self.transforms) > 1 or not all(map(_counts_itself, self.opened.sinks.values()))
+        shared = batch.persist() if several else batch
+        try:
+            yield {name: transform(shared) for name, transform in self.transforms.items()}
+        finally:
+            if several:
+                shared.unpersist()
 
-        def ready_to_decide() -> None:
-            synced.result()
-            self._await_record()
-            self.term.require_current()
-
-        attempted = run_epoch(
-            self.sink,
-            context,
-            rows,
-            require_current=ready_to_decide,
-            is_final=lambda error: isinstance(error, FINAL),
-            clock=time.monotonic,
-            sleep=time.sleep,
-        )
-        entry = self._entry(context, positions, attempted)
+    def _run_once(self, context: EpochContext, positions: Positions, rows: Mapping[str, DataFrame]) -> None:
+        """The normal way. The offset log is synced while the tasks work; the last ledger entry follows the commits."""
+        journal = _EpochJournal(self, context, positions)
+        attempted = self.opened.coordinator.run(context, rows, journal, digest)
+        entry = self._entry(context, positions, attempted, DONE)
         self._recording = self._background.submit(self._record, entry)
         self._finish(entry)
 
-    def _replay(self, context: EpochContext, positions: Positions, rows: DataFrame) -> None:
+    def _replay(self, context: EpochContext, positions: Positions, rows: Mapping[str, DataFrame]) -> None:
         """The epoch is out: rebuild the state by running it, compare, write nothing."""
-        expected = expected_outcome(context, positions.texts, self.recovered, self.ledger, self.owner.pipeline)
-        outcome = self.sink.digest(context, rows)
+        opened, pipeline = self.opened, self._owner.pipeline
+        expected = expected_outcomes(
+            context, positions.texts, opened.recovered, opened.ledger, pipeline=pipeline, sinks=opened.sinks
+        )
+        now = {name: self._digest(context, name, rows[name]) for name in opened.sinks}
         crashpoints.reach("replaying", context.epoch)
-        diverged = compare_replay(self.owner.pipeline, context.epoch, expected, outcome)
+        diverged = compare_replay(pipeline, context.epoch, expected, now)
         if diverged is not None:
             if self.on_divergence == "fail":
                 raise diverged
             log.error("%s", diverged)
-        if self.ledger.read(context.epoch) is None:
-            self._record(self._entry(context, positions, Attempted(expected, 0)))
+        if opened.ledger.read(context.epoch) is None:
+            parts = {name: Voted(outcome) for name, outcome in expected.items()}
+            self._record(self._entry(context, positions, Attempted(parts, 0), DONE))
         log.info("epoch %d was out already: state rebuilt, nothing written", context.epoch)
 
-    def _run_at_most_once(self, context: EpochContext, positions: Positions, rows: DataFrame) -> None:
+    def _run_at_most_once(self, context: EpochContext, positions: Positions, rows: Mapping[str, DataFrame]) -> None:
         """Note first, write once, never again: an epoch that may have been written is given up."""
-        before = self.ledger.read(context.epoch)
-        if before is not None:
-            outcome = self.sink.digest(context, rows)
-            log.warning("epoch %d may be out in part: given up (at-most-once), %d rows", context.epoch, outcome.rows)
+        if self.opened.ledger.read(context.epoch) is not None:
+            given_up = {name: self._digest(context, name, frame).rows for name, frame in rows.items()}
+            log.warning("epoch %d may be out in part: given up (at-most-once), rows %s", context.epoch, given_up)
             return
-        self._record(self._entry(context, positions, Attempted(Outcome(), 1), phase="started"))
-        self.sink.begin(context)
-        crashpoints.reach("begun", context.epoch)
-        try:
-            outcome = self.sink.write(context, rows, attempt=1)
-        except FINAL:
-            raise
-        except Exception as error:  # noqa: BLE001 - losing it is what at-most-once means
-            log.warning("epoch %d was lost in part (at-most-once): %s", context.epoch, error)
-            outcome = self.sink.digest(context, rows)
+        self._record(self._entry(context, positions, Attempted({}, 1), STARTED))
+        parts: dict[str, Voted] = {}
+        for name, sink in self.opened.sinks.items():
+            sink.begin(context)
+            crashpoints.reach("begun", context.epoch)
+            try:
+                outcome = sink.write(context, rows[name])
+            except FINAL:
+                raise
+            except Exception as error:  # noqa: BLE001 - losing it is what at-most-once means
+                log.warning("epoch %d was lost in part (at-most-once), sink %r: %s", context.epoch, name, error)
+                outcome = None
+            parts[name] = Voted(outcome if outcome is not None else self._digest(context, name, rows[name]))
         crashpoints.reach("written", context.epoch)
-        entry = self._entry(context, positions, Attempted(outcome, 1))
+        entry = self._entry(context, positions, Attempted(parts, 1), DONE)
         self._record(entry)
         self._finish(entry)
+
+    def _digest(self, context: EpochContext, name: str, rows: DataFrame) -> Outcome:
+        found = self.opened.sinks[name].digest(context, rows)
+        return found if found is not None else digest(rows)
 
     def _finish(self, entry: Entry) -> None:
         self.finished.append(entry)
         self.epochs_committed += 1
         self.rows_committed += entry.rows
 
-    def _entry(self, context: EpochContext, positions: Positions, attempted: Attempted, phase: str = "done") -> Entry:
-        entry = Entry(
-            pipeline=self.owner.pipeline,
-            lineage=self.owner.lineage,
-            term=self.owner.term,
+    def _entry(self, context: EpochContext, positions: Positions, attempted: Attempted, phase: str) -> Entry:
+        sinks = {name: self._sink_entry(name, voted) for name, voted in attempted.sinks.items()}
+        return Entry(
+            pipeline=self._owner.pipeline,
+            lineage=self._owner.lineage,
+            term=self._owner.term,
             epoch=context.epoch,
             phase=phase,
             positions=positions.texts,
+            decider=self.opened.coordinator.decider or LEDGER,
+            sinks=sinks,
+            rows=attempted.rows,
             attempts=attempted.attempts,
             finished_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
             milliseconds=attempted.milliseconds,
         )
-        return with_outcome(entry, attempted.outcome)
+
+    def _sink_entry(self, name: str, voted: Voted) -> SinkEntry:
+        kind, settings = type(self.opened.sinks[name]), self._settings[name]
+        return SinkEntry.of(
+            voted.outcome,
+            kind=f"{kind.__module__}:{kind.__qualname__}",
+            settings=dict(settings) if settings is not None else None,
+            committable=dict(voted.committable),
+            milliseconds=voted.milliseconds,
+        )
 
     def _record(self, entry: Entry) -> None:
-        self.term.require_current()
-        self.ledger.write(entry)
+        self.opened.term.require_current()
+        self.opened.ledger.write(entry)
         crashpoints.reach("recorded", entry.epoch)
 
     def _await_record(self) -> None:
@@ -196,7 +197,40 @@ class EpochRunner:
             self._recording.result()
             self._recording = None
 
+    def _keep_on(self) -> None:
+        """Between two tries of a commit."""
+        self.opened.term.require_current()
+        if self.stopping.is_set():
+            raise Stopping("the pipeline was asked to stop")
 
-def cause_of(failure: BaseException | None, fallback: BaseException) -> BaseException:
-    """Our own error rather than Spark's wrapping of it."""
-    return failure if isinstance(failure, OncewardError) else fallback
+
+class _EpochJournal:
+    """What the coordinator writes down about one epoch."""
+
+    def __init__(self, runner: EpochRunner, context: EpochContext, positions: Positions) -> None:
+        self._runner, self._context, self._positions = runner, context, positions
+        self._synced = runner._background.submit(runner.opened.checkpoint.sync_positions, context.epoch)  # noqa: SLF001
+
+    def ready(self) -> None:
+        """The positions and every earlier epoch are durable, and no newer driver has started."""
+        self._synced.result()
+        self._runner._await_record()  # noqa: SLF001 - one module, two views of an epoch
+        self._runner.opened.term.require_current()
+
+    def prepare(self, attempted: Attempted) -> None:
+        """The votes, before Kafka is asked."""
+        if self._runner.opened.owner.guarantee is Guarantee.EXACTLY_ONCE:
+            self._runner.opened.ledger.write(self._entry(attempted, PREPARED))
+
+    def decide(self, attempted: Attempted) -> None:
+        """The ledger's decision. Afterwards once more: is this driver current? Else its successor finishes it."""
+        if self._runner.opened.owner.guarantee is Guarantee.EXACTLY_ONCE:
+            self._runner.opened.decisions.decide(self._entry(attempted, DECIDED))
+            self._runner.opened.term.require_current()
+
+    def _entry(self, attempted: Attempted, phase: str) -> Entry:
+        return self._runner._entry(self._context, self._positions, attempted, phase)  # noqa: SLF001
+
+
+def _counts_itself(sink: TwoPhaseCommitSink) -> bool:
+    return type(sink).digest is not TwoPhaseCommitSink.digest

@@ -11,6 +11,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from onceward.epoch.outcome import Outcome, PartitionOutcome, TopicPartition
+from onceward.errors import revive
 from onceward.sinks.kafka import tasks
 from onceward.sinks.kafka.tasks import Work
 
@@ -55,7 +56,7 @@ def _outcome(table: pa.Table) -> Outcome:
     parts = []
     for row in table.to_pylist():
         if row["error"] is not None:
-            raise tasks.revive(row["error"], row["message"])
+            raise revive(row["error"], row["message"])
         place = TopicPartition(row["topic"], row["partition"])
         parts.append((place, PartitionOutcome(row["rows"], row["digest"] % (1 << 64))))
     return Outcome.of(parts)

@@ -1,6 +1,7 @@
 """KafkaSink: the contract of a two-phase-commit sink over one Kafka transaction per epoch.
 
-EndTxn is vote, decision and publication at once, so `pre_commit` only sums up and `commit` does the rest.
+A Kafka transaction cannot stay prepared, so its EndTxn is the decision for every sink of the epoch: `pre_commit` only
+sums up, and `decide` does the rest.
 """
 
 import logging
@@ -11,23 +12,30 @@ from typing import Any, Final, Literal
 from pyspark.sql import DataFrame
 
 from onceward import crashpoints
-from onceward.epoch.contract import EpochContext, Guarantee, LastCommit, Owner, TwoPhaseCommitSink, Verdict
+from onceward.epoch.contract import (
+    Committable,
+    DecidingSink,
+    EpochContext,
+    Guarantee,
+    LastCommit,
+    Owner,
+    Verdict,
+)
 from onceward.epoch.outcome import Outcome, PartitionOutcome, TopicPartition
 from onceward.errors import ConfigurationError, InvalidRows, PipelineFenced
 from onceward.kafka.idempotent import IdempotentProducer
 from onceward.kafka.records import Compression
 from onceward.kafka.sender import Sender
 from onceward.kafka.transaction import EpochTransaction, Identity, State
-from onceward.kafka.transactor import Transactor
+from onceward.kafka.transactor import Committed, Transactor
 from onceward.kafka.wire import Cluster, Wire
 from onceward.sinks.kafka import jobs
 from onceward.sinks.kafka.encoding import Catalog, Encoder
 from onceward.sinks.kafka.rows import KafkaRows
 from onceward.sinks.kafka.tasks import Work
+from onceward.sinks.rows import ASSUMED_ROW_BYTES, SMALL_EPOCH_BYTES, Size
 
 TRANSACTION_TIMEOUT_MS: Final = 60_000  # Kafka's own default; a longer epoch is redone with twice as much
-SMALL_EPOCH_BYTES: Final = 10 << 20
-ASSUMED_ROW_BYTES: Final = 250  # until an epoch has shown how large its rows are
 CATALOG_AGE_S: Final = 10.0  # how long a topic's partition count and limits are taken for granted
 
 NOBODY: Final = Identity(-1, -1)  # a replay writes nothing
@@ -35,7 +43,7 @@ NOBODY: Final = Identity(-1, -1)  # a replay writes nothing
 log = logging.getLogger("onceward.kafka")
 
 
-class KafkaSink(TwoPhaseCommitSink):
+class KafkaSink(DecidingSink):
     """Writes rows with Spark's Kafka columns: key, value, headers, topic, partition (and timestamp).
 
     topic: where rows without a topic column go.
@@ -60,7 +68,7 @@ class KafkaSink(TwoPhaseCommitSink):
         self.topic = topic
         self.partitioning = partitioning
         self.transaction_timeout_ms = transaction_timeout_ms
-        self.small_epoch_bytes = small_epoch_bytes
+        self._size = Size(small_epoch_bytes)
         try:
             self.compression = Compression(compression)
         except ValueError:
@@ -72,8 +80,7 @@ class KafkaSink(TwoPhaseCommitSink):
         self._rows = KafkaRows(topic)
         self._catalog = Catalog()
         self._catalog_read_at = 0.0
-        self._bytes_per_input = float(ASSUMED_ROW_BYTES)
-        self._owner: Owner | None = None
+        self._outcome = Outcome()
         self._transactor: Transactor | None = None
         self._idempotent: IdempotentProducer | None = None
         self._transaction: EpochTransaction | None = None
@@ -83,7 +90,7 @@ class KafkaSink(TwoPhaseCommitSink):
 
     def open(self, owner: Owner) -> None:
         """Check the cluster and the topic, then fence every older driver of this pipeline."""
-        self._owner = owner
+        super().open(owner)
         self._wire.require_transactions()
         if self.topic is not None:
             self._catalog.look_up(self._wire, [self.topic])
@@ -96,30 +103,22 @@ class KafkaSink(TwoPhaseCommitSink):
 
     def last_commit(self) -> LastCommit | None:
         """The marker that travelled with the last committed epoch."""
-        if self._transactor is None:
-            return None
-        found = self._transactor.read_marker()
-        if found.marker is None:
-            return None
-        marker = found.marker
-        return LastCommit(
-            lineage=marker.lineage,
-            epoch=marker.epoch,
-            term=marker.term,
-            outcome=marker.outcome,
-            positions=found.positions,
-        )
+        return _last_commit(self._transactor.read_marker()) if self._transactor is not None else None
+
+    def peek(self, pipeline: str) -> LastCommit | None:
+        """The marker as it is now; an open transaction may still end either way."""
+        return _last_commit(Transactor(self._wire, pipeline, self.transaction_timeout_ms).read_marker())
 
     def begin(self, context: EpochContext) -> None:
         """Take the identity for this try. Kafka learns of the transaction with the first record."""
         if self._transactor is not None:
             self._transaction = self._transactor.begin(context.epoch)
         elif self._idempotent is not None:
-            if self._require_owner().guarantee is Guarantee.AT_MOST_ONCE:
+            if self.owner.guarantee is Guarantee.AT_MOST_ONCE:
                 self._idempotent.commit_positions(context.positions)  # the input is given up before it is written
             self._idempotent.begin()
 
-    def write(self, context: EpochContext, rows: DataFrame, *, attempt: int) -> Outcome:
+    def write(self, context: EpochContext, rows: DataFrame) -> Outcome:
         """One Spark job; afterwards every record is acknowledged and none is visible."""
         prepared = self._rows.of(rows)
         preserve = self.partitioning == "preserve"
@@ -127,28 +126,32 @@ class KafkaSink(TwoPhaseCommitSink):
             raise InvalidRows(
                 "partitioning='preserve' needs the rows' own partition column; select it, or use partitioning='key'"
             )
-        self._refresh_catalog(force=attempt > 1)
+        self._refresh_catalog(force=context.attempt > 1)
         # A second try takes the long way with a shuffle: the rows may have been too many to collect, or two tasks
         # may have met on one partition.
-        if attempt == 1 and self._is_small(context):
+        if context.attempt == 1 and self._size.is_small(context):
             return self._write_here(context, prepared)
         work = self._work(context, self._identity())
-        outcome = jobs.write_preserved(prepared, work) if preserve and attempt == 1 else jobs.write(prepared, work)
-        self._learn(context, outcome.rows * ASSUMED_ROW_BYTES)
+        outcome = (
+            jobs.write_preserved(prepared, work) if preserve and context.attempt == 1 else jobs.write(prepared, work)
+        )
+        self._size.learn(context, outcome.rows * ASSUMED_ROW_BYTES)
         return outcome
 
-    def pre_commit(self, context: EpochContext, outcome: Outcome) -> Mapping[str, Any]:
+    def pre_commit(self, context: EpochContext, outcome: Outcome) -> Committable:
         """Everything is acknowledged by every replica in sync: that is the vote."""
         if self._transactor is not None and not self._marker_positions(context):
             raise ConfigurationError(
                 "the pipeline has no Kafka source and its KafkaSink no topic, so there is no place for the marker that "
                 "tells a restart what is out; give KafkaSink(topic=...), rows may still name other topics"
             )
-        return {"version": 1, "epoch": context.epoch, "outcome": outcome}
+        self._outcome = outcome
+        producer = self._identity()
+        return {"version": 1, "producer_id": producer.producer_id, "producer_epoch": producer.producer_epoch}
 
-    def commit(self, context: EpochContext, committable: Mapping[str, Any]) -> Verdict:
-        """Marker, then EndTxn: every record of the epoch is visible at once."""
-        owner, outcome = self._require_owner(), committable["outcome"]
+    def decide(self, context: EpochContext, committable: Committable) -> Verdict:  # noqa: ARG002 - ours is open already
+        """Marker, then EndTxn: every record of the epoch is visible at once, and the epoch is decided."""
+        owner, outcome = self.owner, self._outcome
         positions = self._marker_positions(context)
         if self._transactor is None:
             if self._idempotent is not None and owner.guarantee is Guarantee.AT_LEAST_ONCE:
@@ -167,9 +170,22 @@ class KafkaSink(TwoPhaseCommitSink):
     def digest(self, context: EpochContext, rows: DataFrame) -> Outcome:
         """What the rows would put out."""
         prepared = self._rows.of(rows)
-        if self._is_small(context):
+        if self._size.is_small(context):
             return Outcome.of(self._encoder().digest(prepared.toArrow()))
         return jobs.digest(prepared, self._work(context, NOBODY))
+
+    def describe(self) -> Mapping[str, Any] | None:
+        """Enough to find the marker; settings with credentials stay where they are."""
+        if self.cluster.settings:
+            return None
+        return {
+            "bootstrap": self.cluster.bootstrap,
+            "topic": self.topic,
+            "compression": self.compression.value,
+            "partitioning": self.partitioning,
+            "transaction_timeout_ms": self.transaction_timeout_ms,
+            "small_epoch_bytes": self._size.small_epoch_bytes,
+        }
 
     def close(self) -> None:
         """Close connections. An open transaction is aborted by the next start, or by its timeout."""
@@ -178,7 +194,7 @@ class KafkaSink(TwoPhaseCommitSink):
     def _write_here(self, context: EpochContext, prepared: DataFrame) -> Outcome:
         """The short way: collect as Arrow, encode and send from the driver. Repeated tasks do no harm here."""
         table = prepared.toArrow()
-        self._learn(context, table.nbytes)
+        self._size.learn(context, table.nbytes)
         sender = Sender(self._wire, self._identity(), self._transactional_id())
         parts: list[tuple[TopicPartition, PartitionOutcome]] = []
         for place, batch in self._encoder().encode(table):
@@ -206,7 +222,7 @@ class KafkaSink(TwoPhaseCommitSink):
         )
 
     def _transactional_id(self) -> str | None:
-        return self._require_owner().pipeline if self._transactor is not None else None
+        return self.owner.pipeline if self._transactor is not None else None
 
     def _identity(self) -> Identity:
         if self._transaction is not None:
@@ -218,14 +234,6 @@ class KafkaSink(TwoPhaseCommitSink):
     def _writers(self) -> int:
         known = [topic.partitions for topic in self._catalog.topics.values()]
         return max(known, default=4)
-
-    def _is_small(self, context: EpochContext) -> bool:
-        return context.input_rows is not None and context.input_rows * self._bytes_per_input <= self.small_epoch_bytes
-
-    def _learn(self, context: EpochContext, output_bytes: int) -> None:
-        """How much comes out for what goes in: up at once, down slowly."""
-        if context.input_rows:
-            self._bytes_per_input = max(0.9 * self._bytes_per_input, output_bytes / context.input_rows)
 
     def _refresh_catalog(self, *, force: bool) -> None:
         """Topics may gain partitions or change limits while the pipeline runs."""
@@ -246,18 +254,26 @@ class KafkaSink(TwoPhaseCommitSink):
         self._transaction = None
         if ended.state is State.FENCED:
             raise PipelineFenced(
-                f"pipeline {self._require_owner().pipeline!r}, epoch {ended.epoch}: a newer driver has taken over its "
+                f"pipeline {self.owner.pipeline!r}, epoch {ended.epoch}: a newer driver has taken over its "
                 "transactional id. This one stops; its open records are never visible, and the newer driver goes on "
                 "from the last commit."
             )
         return Verdict.COMMITTED if ended.state is State.COMMITTED else Verdict.ABORTED
 
-    def _require_owner(self) -> Owner:
-        if self._owner is None:
-            raise AssertionError("open() comes first")
-        return self._owner
-
     def _require_transaction(self) -> EpochTransaction:
         if self._transaction is None:
             raise AssertionError("begin() comes first")
         return self._transaction
+
+
+def _last_commit(found: Committed) -> LastCommit | None:
+    marker = found.marker
+    if marker is None:
+        return None
+    return LastCommit(
+        lineage=marker.lineage,
+        epoch=marker.epoch,
+        term=marker.term,
+        outcome=marker.outcome,
+        positions=found.positions,
+    )

@@ -12,9 +12,9 @@ from typing import Any, Final
 import pyarrow as pa
 from pyspark import TaskContext
 
-from onceward import crashpoints, errors
+from onceward import crashpoints
 from onceward.epoch.outcome import PartitionOutcome, TopicPartition
-from onceward.errors import OncewardError
+from onceward.errors import OncewardError, revive
 from onceward.kafka.records import Compression, EncodedBatch
 from onceward.kafka.sender import Sender
 from onceward.kafka.transaction import Identity
@@ -167,13 +167,6 @@ def _report(outcomes: Iterable[tuple[TopicPartition, PartitionOutcome]]) -> Iter
         return
     rows = [(task, *place, part.rows, _signed(part.digest), None, None) for place, part in totals.items()]
     yield _record_batch(rows, REPORT_SCHEMA)
-
-
-def revive(name: str, message: str) -> OncewardError:
-    """An error of ours that crossed a process, with its type."""
-    found = getattr(errors, name, OncewardError)
-    kind = found if isinstance(found, type) and issubclass(found, OncewardError) else OncewardError
-    return kind(message)
 
 
 def _gather(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:

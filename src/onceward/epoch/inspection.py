@@ -1,0 +1,62 @@
+"""What a home says about its epochs, to people who look and change nothing."""
+
+from dataclasses import dataclass
+
+from onceward.epoch import term as terms
+from onceward.epoch.decisions import Decisions
+from onceward.epoch.home import FILE, FORMAT, Deed, Home
+from onceward.epoch.ledger import DONE, LEDGER, PREPARED, Entry, Ledger
+from onceward.epoch.sealed import unseal
+from onceward.errors import HomeMismatch
+
+
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """An epoch between its votes and its completion, and what is known of its decision."""
+
+    entry: Entry
+    decided: bool | None  # None: only the deciding sink knows
+
+
+def deed_of(home: Home) -> Deed:
+    """Whose home it is; an error if it is none."""
+    data = home.storage.read(FILE)
+    if data is None:
+        raise HomeMismatch(f"{home.location} is not the home of a pipeline: it has no {FILE}")
+    return unseal(data, Deed, f"{home.location}/{FILE}", FORMAT)
+
+
+def epochs(home: Home, count: int) -> list[Entry]:
+    """The last epochs, oldest first: done, prepared, or decided by the ledger and not done yet."""
+    deed = deed_of(home)
+    found = {entry.epoch: entry for entry in _ledger(home, deed).newest(count)}
+    decided = _decisions(home, deed).last()
+    if decided is not None and (decided.epoch not in found or found[decided.epoch].phase != DONE):
+        found[decided.epoch] = decided
+    return [found[epoch] for epoch in sorted(found)][-count:]
+
+
+def in_doubt(home: Home) -> Doubt | None:
+    """What the next start has to resolve; at most one epoch can be."""
+    deed = deed_of(home)
+    ledger, decided = _ledger(home, deed), _decisions(home, deed).last()
+    done = ledger.last()
+    if decided is not None and (done is None or decided.epoch > done.epoch):
+        return Doubt(decided, decided=True)
+    prepared = ledger.last(PREPARED)
+    if prepared is not None and prepared.decider != LEDGER and (done is None or prepared.epoch > done.epoch):
+        return Doubt(prepared, decided=None)
+    return None
+
+
+def resolutions(home: Home) -> list[terms.Start]:
+    """The starts that found something in doubt, oldest first."""
+    return [start for start in terms.starts(home.storage) if start.resolved]
+
+
+def _ledger(home: Home, deed: Deed) -> Ledger:
+    return Ledger(home.storage, terms.boundaries(home.storage), deed.lineage)
+
+
+def _decisions(home: Home, deed: Deed) -> Decisions:
+    return Decisions(home.storage, deed.lineage, term=0)  # reads only

@@ -1,0 +1,165 @@
+"""An epoch's rows on their way into a sink: as Arrow, with a hash each, here or in Spark's tasks.
+
+A sink gives a function from record batches to reports. A small epoch is collected and the function runs once, in the
+driver; a large one runs it in every task through `mapInArrow`. Spark may run a task again, so what a function writes
+must be named by the try that wrote it: only what the returned reports name counts (docs/decisions/0009).
+"""
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows
+from pyspark.sql.types import ArrayType, BinaryType, DataType, MapType, StructField, StructType, VariantType
+
+from onceward.epoch.contract import EpochContext
+from onceward.epoch.outcome import MODULUS, Outcome, PartitionOutcome
+from onceward.errors import InvalidRows, OncewardError, revive
+
+HASH: Final = "__onceward_hash"
+SMALL_EPOCH_BYTES: Final = 10 << 20
+ASSUMED_ROW_BYTES: Final = 250  # until an epoch has shown how large its rows are
+# Everything that tells two values apart: fields that are null, and times to the microsecond.
+_AS_TEXT: Final = (
+    "map('ignoreNullFields', 'false', 'timestampFormat', 'yyyy-MM-dd\\'T\\'HH:mm:ss.SSSSSSXXX', "
+    "'timestampNTZFormat', 'yyyy-MM-dd\\'T\\'HH:mm:ss.SSSSSS')"
+)
+_REPORT: Final = pa.schema([("report", pa.string())])
+
+Report = Mapping[str, Any]  # small JSON
+Work = Callable[[Iterator[pa.RecordBatch]], Iterable[Report]]
+
+
+@dataclass(slots=True)
+class Size:
+    """Whether an epoch is small enough to be collected; learns how much comes out for what goes in."""
+
+    small_epoch_bytes: int = SMALL_EPOCH_BYTES
+    _bytes_per_input: float = float(ASSUMED_ROW_BYTES)
+
+    def is_small(self, context: EpochContext) -> bool:
+        """Only where the sources tell how many records the epoch has."""
+        return context.input_rows is not None and context.input_rows * self._bytes_per_input <= self.small_epoch_bytes
+
+    def learn(self, context: EpochContext, output_bytes: int) -> None:
+        """Up at once, down slowly."""
+        if context.input_rows:
+            self._bytes_per_input = max(0.9 * self._bytes_per_input, output_bytes / context.input_rows)
+
+
+def run(rows: DataFrame, context: EpochContext, size: Size, work: Work) -> list[Report]:
+    """Give every row, with its hash in column `HASH`, to `work` once; what the successful calls report.
+
+    `work` must be picklable and must not look at anything but its argument and what it carries.
+    """
+    prepared = with_hash(rows)
+    if context.attempt == 1 and size.is_small(context):  # a second try goes over tasks: it may have been too much
+        table = prepared.toArrow()
+        size.learn(context, table.nbytes)
+        return list(work(iter(table.to_batches())))
+    collected = prepared.mapInArrow(_in_task(work), "report string").collect()
+    reports: list[Report] = [json.loads(row.report) for row in collected]
+    for report in reports:
+        if "error" in report:
+            raise revive(report["error"], report["message"])
+    return reports
+
+
+def with_hash(rows: DataFrame) -> DataFrame:
+    """The rows and a 64-bit hash of each, computed by Spark."""
+    if HASH in rows.columns:
+        raise InvalidRows(f"the rows have a column {HASH!r}, which Onceward needs for itself: rename it")
+    _require_distinct(rows)
+    hashed = [_hashable(field.name, field.dataType) for field in rows.schema.fields]
+    # Without the flags (null, "a") and ("a", null) would hash alike.
+    flags = [f"isnull({_quoted(name)})" for name in rows.columns]
+    columns = [_with_nulls(field.name, field.dataType) for field in rows.schema.fields]
+    return rows.select(*columns, F.expr(f"xxhash64({', '.join([*flags, *hashed]) or '0'}) as {HASH}"))
+
+
+def digest(rows: DataFrame) -> Outcome:
+    """Run the rows and write nothing: their number, and the sum of their hashes."""
+    # In two halves, so that no sum overflows.
+    high, low = f"sum(shiftrightunsigned({HASH}, 32))", f"sum({HASH} & 4294967295L)"
+    found = with_hash(rows).selectExpr("count(*) as rows", f"{high} as high", f"{low} as low").first()
+    if found is None or found.rows == 0:
+        return Outcome()
+    return Outcome(rows=found.rows, digest=((found.high << 32) + found.low) % MODULUS)
+
+
+def part_of(batch: pa.RecordBatch | pa.Table) -> PartitionOutcome:
+    """Number and digest of rows that carry their hashes."""
+    column = batch.column(HASH)
+    hashes = column.to_numpy() if isinstance(column, pa.ChunkedArray) else column.to_numpy(zero_copy_only=False)
+    return PartitionOutcome(batch.num_rows, int(hashes.view(np.uint64).sum(dtype=np.uint64)))
+
+
+def _in_task(work: Work) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def each(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        try:
+            reports = list(work(batches))
+        except OncewardError as error:  # doing it again would give the same: no use in Spark's retries
+            reports = [{"error": type(error).__name__, "message": str(error)}]
+        yield pa.RecordBatch.from_pydict({"report": [json.dumps(report) for report in reports]}, schema=_REPORT)
+
+    return each
+
+
+def _with_nulls(name: str, data_type: DataType) -> Column:
+    """Arrow fills a struct that is null with null fields, and refuses them where Spark says that no field ever is."""
+    column, nullable = F.col(_quoted(name)), _nullable(data_type)
+    return column if nullable == data_type else column.cast(nullable).alias(name)
+
+
+def _nullable(data_type: DataType) -> DataType:
+    if isinstance(data_type, ArrayType):
+        return ArrayType(_nullable(data_type.elementType))
+    if isinstance(data_type, MapType):
+        return MapType(_nullable(data_type.keyType), _nullable(data_type.valueType))
+    if isinstance(data_type, StructType):
+        return StructType([StructField(field.name, _nullable(field.dataType)) for field in data_type.fields])
+    return data_type
+
+
+def _hashable(name: str, data_type: DataType) -> str:
+    """Nested values as JSON text: Spark's hash passes over nulls and lengths in them, and takes no maps at all."""
+    if not isinstance(data_type, ArrayType | StructType | MapType | VariantType):
+        return _quoted(name)
+    if (key := _opaque_key(data_type)) is not None:
+        raise InvalidRows(
+            f"column {name!r} holds a map with keys of type {key.simpleString()}, which Spark writes differently each "
+            "time, so that a replay could not be compared; make text of the keys: "
+            f"transform_keys({name}, (k, v) -> base64(k)), or to_json(k)"
+        )
+    return f"to_json(struct({_quoted(name)}), {_AS_TEXT})"
+
+
+def _opaque_key(data_type: DataType) -> DataType | None:
+    """A map's keys that JSON has no words for: Spark's `to_json` then writes an object's address."""
+    if isinstance(data_type, ArrayType):
+        return _opaque_key(data_type.elementType)
+    if isinstance(data_type, StructType):
+        return next((key for field in data_type.fields if (key := _opaque_key(field.dataType))), None)
+    if not isinstance(data_type, MapType):
+        return None
+    if isinstance(data_type.keyType, BinaryType | ArrayType | StructType):
+        return data_type.keyType
+    return _opaque_key(data_type.valueType)
+
+
+def _require_distinct(rows: DataFrame) -> None:
+    names = rows.columns
+    if len({name.lower() for name in names}) == len(names):
+        return
+    if rows.sparkSession.conf.get("spark.sql.caseSensitive") != "true":
+        names = [name.lower() for name in names]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise InvalidRows(f"the rows have several columns of one name: {', '.join(twice)}; rename them")
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"

@@ -1,0 +1,89 @@
+"""Values that the files under tests/golden hold: written once by each format, read by every build from then on."""
+
+from onceward.epoch.decisions import Slot
+from onceward.epoch.home import Deed
+from onceward.epoch.ledger import DECIDED, DONE, Entry, SinkEntry
+from onceward.epoch.outcome import Outcome, PartitionOutcome, TopicPartition
+from onceward.epoch.term import Holder
+
+LINEAGE = "3f2b8c1de0a94b53a7e6c9d1f0b2a4e8"
+OUTCOME = Outcome.of(
+    [(TopicPartition("out", 0), PartitionOutcome(2, 0xFEDC)), (TopicPartition("größe", 7), PartitionOutcome(1, 1))]
+)
+FILES_OUTCOME = Outcome(rows=5, digest=0xFFFF_FFFF_FFFF_FFFF)
+
+ENTRY_1 = Entry(
+    format=1,
+    pipeline="click-counts",
+    lineage=LINEAGE,
+    term=2,
+    epoch=41,
+    phase="done",
+    positions=['{"clicks":{"0":120,"1":98}}'],
+    rows=3,
+    digest="fedd",
+    partitions=[("größe", 7, 1, "1"), ("out", 0, 2, "fedc")],
+    attempts=2,
+    finished_at="2026-01-02T03:04:05.678+00:00",
+    milliseconds={"write": 43.25, "commit": 2.5},
+)
+KAFKA = SinkEntry.of(
+    OUTCOME,
+    kind="onceward.sinks.kafka.sink:KafkaSink",
+    settings={"bootstrap": "broker:9092", "topic": "out", "small_epoch_bytes": 1000},
+    committable={"version": 1, "producer_id": 4000, "producer_epoch": 7},
+    milliseconds={"begin": 0.5, "write": 43.25, "pre_commit": 0.01, "decide": 2.5},
+)
+FILES = SinkEntry.of(
+    FILES_OUTCOME,
+    kind="onceward.sinks.files.sink:FileSink",
+    settings={"path": "/data/größe", "format": "parquet"},
+    committable={"version": 1, "staged": "41-2-1", "files": [{"name": "part-0.parquet", "bytes": 123}]},
+    milliseconds={"begin": 0.25, "write": 12.0, "pre_commit": 3.0, "commit": 1.0},
+)
+OTHERS_OWN = SinkEntry(rows=5, digest="0", committable={"version": 1})  # nothing is known of how it was made
+ENTRY_2 = Entry(
+    format=2,
+    pipeline="click-counts",
+    lineage=LINEAGE,
+    term=2,
+    epoch=41,
+    phase=DONE,
+    positions=['{"clicks":{"0":120,"1":98}}', "17"],
+    decider="kafka",
+    sinks={"files": FILES, "kafka": KAFKA},
+    rows=8,
+    attempts=2,
+    finished_at="2026-01-02T03:04:05.678+00:00",
+    milliseconds={"vote": 59.01, "decide": 2.5, "commit": 1.0},
+)
+DECISION_1 = Slot(
+    format=1,
+    lineage=LINEAGE,
+    epoch=42,
+    slot=1,
+    term=3,
+    decided=Entry(
+        format=2,
+        pipeline="click-counts",
+        lineage=LINEAGE,
+        term=3,
+        epoch=42,
+        phase=DECIDED,
+        positions=['{"clicks":{"0":130,"1":99}}'],
+        sinks={"files": FILES, "mine": OTHERS_OWN},
+        rows=10,
+        finished_at="2026-01-02T03:05:00.000+00:00",
+    ),
+)
+DEED = Deed(format=1, pipeline="click-counts", lineage=LINEAGE, guarantee="exactly-once")
+HOLDER = Holder(
+    format=1,
+    term=2,
+    pipeline="click-counts",
+    host="worker-7",
+    machine="boot/pid:[4026531836]",
+    pid=4711,
+    process_start="123456",
+    since="2026-01-02T03:00:00+00:00",
+)
