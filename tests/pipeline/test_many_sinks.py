@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import onceward as ow
 from onceward import crashpoints
+from onceward.epoch.home import Home
 from onceward.errors import CommitUnfinished, ConfigurationError, HomeMismatch, MarkerMissing, SinkNotTransactional
 from onceward.pipeline import opening
 from support.judge import Kafka
@@ -267,7 +268,7 @@ def test_an_epoch_in_doubt_is_shown_and_resolved_without_the_pipeline(
     with pytest.raises(ConfigurationError, match=r"sink 'a' .* --file"):
         commands(capsys, "resolve", home)
     opened = opening.take_over(
-        opening.Home.at(many.folder / "home"), many.name, ow.Guarantee.EXACTLY_ONCE, many.pipeline(*many.tables()).sinks
+        Home.at(many.folder / "home"), many.name, ow.Guarantee.EXACTLY_ONCE, many.pipeline(*many.tables()).sinks
     )
     opened.close()
     many.require_exact()

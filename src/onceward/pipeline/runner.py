@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Final, Literal
 
 from pyspark.sql import DataFrame
@@ -19,7 +18,7 @@ from onceward.epoch.ledger import DECIDED, DONE, LEDGER, PREPARED, STARTED, Entr
 from onceward.epoch.outcome import Outcome
 from onceward.epoch.recovery import compare_replay, expected_outcomes
 from onceward.pipeline.checkpoint import Positions
-from onceward.pipeline.opening import FINAL, Opened
+from onceward.pipeline.opening import FINAL, Opened, now
 from onceward.sinks.rows import digest
 
 REMEMBERED: Final = 100  # epochs that a query object shows
@@ -42,6 +41,7 @@ class EpochRunner:
     on_divergence: Divergence
 
     def __post_init__(self) -> None:
+        self.run = self.opened.run
         self.finished: deque[Entry] = deque(maxlen=REMEMBERED)
         self.epochs_committed = 0
         self.rows_committed = 0
@@ -49,12 +49,12 @@ class EpochRunner:
         self.stopping = threading.Event()
         self.idle = threading.Event()
         self.idle.set()
-        self.opened.coordinator.keep_on = self._keep_on
-        self.opened.coordinator.sleep = self.stopping.wait  # a stop need not wait for a back-off
-        self._owner = self.opened.owner
+        self.run.coordinator.keep_on = self._keep_on
+        self.run.coordinator.sleep = self.stopping.wait  # a stop need not wait for a back-off
+        self._owner = self.run.owner
         self._background = ThreadPoolExecutor(max_workers=1, thread_name_prefix="onceward-ledger")
         self._recording: Future[None] | None = None
-        self._settings = {name: sink.describe() for name, sink in self.opened.sinks.items()}
+        self._settings = {name: sink.describe() for name, sink in self.run.sinks.items()}
 
     def __call__(self, batch: DataFrame, epoch: int) -> None:
         """One micro-batch. Whatever is raised here stops the query; it is kept for the user in its own type."""
@@ -82,7 +82,7 @@ class EpochRunner:
             input_rows=self.opened.checkpoint.input_rows(epoch, positions),
         )
         with self._rows(batch) as rows:
-            if epoch <= self.opened.recovered.committed:
+            if epoch <= self.run.recovered.committed:
                 self._replay(context, positions, rows)
             elif self._owner.guarantee is Guarantee.AT_MOST_ONCE:
                 self._run_at_most_once(context, positions, rows)
@@ -92,7 +92,7 @@ class EpochRunner:
     @contextmanager
     def _rows(self, batch: DataFrame) -> Iterator[dict[str, DataFrame]]:
         """Each sink's rows; the batch is computed once, however many look at it."""
-        several = len(self.transforms) > 1 or not all(map(_counts_itself, self.opened.sinks.values()))
+        several = len(self.transforms) > 1 or not all(map(_counts_itself, self.run.sinks.values()))
         shared = batch.persist() if several else batch
         try:
             yield {name: transform(shared) for name, transform in self.transforms.items()}
@@ -103,38 +103,38 @@ class EpochRunner:
     def _run_once(self, context: EpochContext, positions: Positions, rows: Mapping[str, DataFrame]) -> None:
         """The normal way. The offset log is synced while the tasks work; the last ledger entry follows the commits."""
         journal = _EpochJournal(self, context, positions)
-        attempted = self.opened.coordinator.run(context, rows, journal, digest)
+        attempted = self.run.coordinator.run(context, rows, journal, digest)
         entry = self._entry(context, positions, attempted, DONE)
         self._recording = self._background.submit(self._record, entry)
         self._finish(entry)
 
     def _replay(self, context: EpochContext, positions: Positions, rows: Mapping[str, DataFrame]) -> None:
         """The epoch is out: rebuild the state by running it, compare, write nothing."""
-        opened, pipeline = self.opened, self._owner.pipeline
+        run, pipeline = self.run, self._owner.pipeline
         expected = expected_outcomes(
-            context, positions.texts, opened.recovered, opened.ledger, pipeline=pipeline, sinks=opened.sinks
+            context, positions.texts, run.recovered, run.ledger, pipeline=pipeline, sinks=run.sinks
         )
-        now = {name: self._digest(context, name, rows[name]) for name in opened.sinks}
+        now = {name: self._digest(context, name, rows[name]) for name in run.sinks}
         crashpoints.reach("replaying", context.epoch)
         diverged = compare_replay(pipeline, context.epoch, expected, now)
         if diverged is not None:
             if self.on_divergence == "fail":
                 raise diverged
             log.error("%s", diverged)
-        if opened.ledger.read(context.epoch) is None:
+        if run.ledger.read(context.epoch) is None:
             parts = {name: Voted(outcome) for name, outcome in expected.items()}
             self._record(self._entry(context, positions, Attempted(parts, 0), DONE))
         log.info("epoch %d was out already: state rebuilt, nothing written", context.epoch)
 
     def _run_at_most_once(self, context: EpochContext, positions: Positions, rows: Mapping[str, DataFrame]) -> None:
         """Note first, write once, never again: an epoch that may have been written is given up."""
-        if self.opened.ledger.read(context.epoch) is not None:
+        if self.run.ledger.read(context.epoch) is not None:
             given_up = {name: self._digest(context, name, frame).rows for name, frame in rows.items()}
             log.warning("epoch %d may be out in part: given up (at-most-once), rows %s", context.epoch, given_up)
             return
         self._record(self._entry(context, positions, Attempted({}, 1), STARTED))
         parts: dict[str, Voted] = {}
-        for name, sink in self.opened.sinks.items():
+        for name, sink in self.run.sinks.items():
             sink.begin(context)
             crashpoints.reach("begun", context.epoch)
             try:
@@ -151,7 +151,7 @@ class EpochRunner:
         self._finish(entry)
 
     def _digest(self, context: EpochContext, name: str, rows: DataFrame) -> Outcome:
-        found = self.opened.sinks[name].digest(context, rows)
+        found = self.run.sinks[name].digest(context, rows)
         return found if found is not None else digest(rows)
 
     def _finish(self, entry: Entry) -> None:
@@ -168,16 +168,16 @@ class EpochRunner:
             epoch=context.epoch,
             phase=phase,
             positions=positions.texts,
-            decider=self.opened.coordinator.decider or LEDGER,
+            decider=self.run.coordinator.decider or LEDGER,
             sinks=sinks,
             rows=attempted.rows,
             attempts=attempted.attempts,
-            finished_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
+            finished_at=now(),
             milliseconds=attempted.milliseconds,
         )
 
     def _sink_entry(self, name: str, voted: Voted) -> SinkEntry:
-        kind, settings = type(self.opened.sinks[name]), self._settings[name]
+        kind, settings = type(self.run.sinks[name]), self._settings[name]
         return SinkEntry.of(
             voted.outcome,
             kind=f"{kind.__module__}:{kind.__qualname__}",
@@ -187,8 +187,8 @@ class EpochRunner:
         )
 
     def _record(self, entry: Entry) -> None:
-        self.opened.term.require_current()
-        self.opened.ledger.write(entry)
+        self.run.term.require_current()
+        self.run.ledger.write(entry)
         crashpoints.reach("recorded", entry.epoch)
 
     def _await_record(self) -> None:
@@ -199,7 +199,7 @@ class EpochRunner:
 
     def _keep_on(self) -> None:
         """Between two tries of a commit."""
-        self.opened.term.require_current()
+        self.run.term.require_current()
         if self.stopping.is_set():
             raise Stopping("the pipeline was asked to stop")
 
@@ -215,18 +215,18 @@ class _EpochJournal:
         """The positions and every earlier epoch are durable, and no newer driver has started."""
         self._synced.result()
         self._runner._await_record()  # noqa: SLF001 - one module, two views of an epoch
-        self._runner.opened.term.require_current()
+        self._runner.run.term.require_current()
 
     def prepare(self, attempted: Attempted) -> None:
         """The votes, before Kafka is asked."""
-        if self._runner.opened.owner.guarantee is Guarantee.EXACTLY_ONCE:
-            self._runner.opened.ledger.write(self._entry(attempted, PREPARED))
+        if self._runner.run.owner.guarantee is Guarantee.EXACTLY_ONCE:
+            self._runner.run.ledger.write(self._entry(attempted, PREPARED))
 
     def decide(self, attempted: Attempted) -> None:
         """The ledger's decision. Afterwards once more: is this driver current? Else its successor finishes it."""
-        if self._runner.opened.owner.guarantee is Guarantee.EXACTLY_ONCE:
-            self._runner.opened.decisions.decide(self._entry(attempted, DECIDED))
-            self._runner.opened.term.require_current()
+        if self._runner.run.owner.guarantee is Guarantee.EXACTLY_ONCE:
+            self._runner.run.decisions.decide(self._entry(attempted, DECIDED))
+            self._runner.run.term.require_current()
 
     def _entry(self, attempted: Attempted, phase: str) -> Entry:
         return self._runner._entry(self._context, self._positions, attempted, phase)  # noqa: SLF001
