@@ -10,26 +10,65 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from onceward.epoch.contract import EpochContext as EpochContext
     from onceward.epoch.contract import Guarantee as Guarantee
+    from onceward.epoch.contract import LastCommit as LastCommit
+    from onceward.epoch.contract import Owner as Owner
+    from onceward.epoch.contract import TwoPhaseCommitSink as TwoPhaseCommitSink
+    from onceward.epoch.outcome import Outcome as Outcome
     from onceward.errors import OncewardError as OncewardError
     from onceward.pipeline.pipeline import Pipeline as Pipeline
     from onceward.pipeline.query import Query as Query
     from onceward.pipeline.session import configure as configure
     from onceward.pipeline.session import session as session
     from onceward.pipeline.source import read_kafka as read_kafka
+    from onceward.sinks.delta import DeltaSink as DeltaSink
+    from onceward.sinks.files import FileSink as FileSink
+    from onceward.sinks.function import FunctionSink as FunctionSink
+    from onceward.sinks.iceberg import IcebergSink as IcebergSink
     from onceward.sinks.kafka import KafkaSink as KafkaSink
+    from onceward.sinks.postgres import PostgresSink as PostgresSink
 
 _HOMES: Final = {
+    "DeltaSink": "onceward.sinks.delta",
+    "EpochContext": "onceward.epoch.contract",
+    "FileSink": "onceward.sinks.files",
+    "FunctionSink": "onceward.sinks.function",
     "Guarantee": "onceward.epoch.contract",
+    "IcebergSink": "onceward.sinks.iceberg",
     "KafkaSink": "onceward.sinks.kafka",
+    "LastCommit": "onceward.epoch.contract",
     "OncewardError": "onceward.errors",
+    "Outcome": "onceward.epoch.outcome",
+    "Owner": "onceward.epoch.contract",
     "Pipeline": "onceward.pipeline.pipeline",
+    "PostgresSink": "onceward.sinks.postgres",
     "Query": "onceward.pipeline.query",
+    "TwoPhaseCommitSink": "onceward.epoch.contract",
     "configure": "onceward.pipeline.session",
     "read_kafka": "onceward.pipeline.source",
     "session": "onceward.pipeline.session",
 }
-__all__ = ["Guarantee", "KafkaSink", "OncewardError", "Pipeline", "Query", "configure", "read_kafka", "session"]
+__all__ = [
+    "DeltaSink",
+    "EpochContext",
+    "FileSink",
+    "FunctionSink",
+    "Guarantee",
+    "IcebergSink",
+    "KafkaSink",
+    "LastCommit",
+    "OncewardError",
+    "Outcome",
+    "Owner",
+    "Pipeline",
+    "PostgresSink",
+    "Query",
+    "TwoPhaseCommitSink",
+    "configure",
+    "read_kafka",
+    "session",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -1,0 +1,5 @@
+"""The Iceberg sink."""
+
+from onceward.sinks.iceberg.sink import IcebergSink
+
+__all__ = ["IcebergSink"]
