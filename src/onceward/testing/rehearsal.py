@@ -1,0 +1,231 @@
+"""A pipeline as a sink sees it: processes that open the sink, run epochs, and crash.
+
+A crash is a process whose sink object is abandoned without `close`; the next one makes a new object, opens it under
+the next term, and knows of its predecessor only what was written down as JSON.
+"""
+
+import json
+import uuid
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from pyspark.sql import DataFrame, SparkSession
+
+from onceward.epoch.contract import (
+    Committable,
+    DecidingSink,
+    EpochContext,
+    Guarantee,
+    LastCommit,
+    Owner,
+    TwoPhaseCommitSink,
+    Verdict,
+)
+from onceward.epoch.outcome import Outcome
+from onceward.sinks import rows
+
+MAX_COMMITTABLE_BYTES: Final = 100_000  # it goes into the ledger with every epoch
+
+
+def _as_it_is(frame: DataFrame) -> DataFrame:
+    return frame
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SinkUnderTest:
+    """A sink, and how a stranger looks at its target.
+
+    make: a new object for the same target, as a new process would make it.
+    visible: the ids a reader sees now, duplicates included; also called from other threads, while a commit runs.
+    leftovers: whatever is staged now, by name; empty when all is well.
+    rows: turns the kit's DataFrame (id long, text string) into the sink's columns.
+    """
+
+    make: Callable[[], TwoPhaseCommitSink]
+    visible: Callable[[], list[int]]
+    leftovers: Callable[[], list[str]]
+    rows: Callable[[DataFrame], DataFrame] = _as_it_is
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """A pre-committed epoch, as it crosses a crash: JSON and numbers."""
+
+    context: EpochContext
+    ids: Sequence[int]
+    text: str
+
+    @property
+    def committable(self) -> Committable:
+        """Read again from its text, as another process does."""
+        decoded: dict[str, Any] = json.loads(self.text)
+        return decoded
+
+
+class Process:
+    """One driver process: a sink object of its own, opened under a term of its own."""
+
+    def __init__(self, sink: TwoPhaseCommitSink, owner: Owner, frame: Callable[[Sequence[int]], DataFrame]) -> None:
+        self.sink = sink
+        self.owner = owner
+        self._frame = frame
+        sink.open(owner)
+
+    @property
+    def decides(self) -> bool:
+        """Is this sink's own commit the decision?"""
+        return isinstance(self.sink, DecidingSink)
+
+    def last_commit(self) -> LastCommit | None:
+        """The recovery question."""
+        return self.sink.last_commit()
+
+    def has_committed(self, epoch: int) -> bool:
+        """Does the sink say that this epoch of this lineage is the last one out?"""
+        last = self.last_commit()
+        return last is not None and (last.lineage, last.epoch) == (self.owner.lineage, epoch)
+
+    def expect_last_commit(self, epoch: int, when: str = "at a start") -> None:
+        """A sink that remembers must say so."""
+        last = self.last_commit()
+        said = None if last is None else (last.lineage, last.epoch)
+        wanted = (self.owner.lineage, epoch) if self.sink.remembers else None
+        assert said == wanted, f"{when}: last_commit() must say {wanted}, and says {said}"
+
+    def begin(self, epoch: int, *, attempt: int = 1, input_rows: int | None = 10) -> EpochContext:
+        """Open a try. `input_rows` small: the sink may take the short way; None: the long way."""
+        context = EpochContext(epoch=epoch, attempt=attempt, input_rows=input_rows)
+        self.sink.begin(context)
+        return context
+
+    def write(self, context: EpochContext, ids: Sequence[int] | DataFrame) -> Outcome:
+        """Write, and count as the pipeline does where the sink does not."""
+        frame = ids if isinstance(ids, DataFrame) else self._frame(ids)
+        outcome = self.sink.write(context, frame)
+        return rows.digest(frame) if outcome is None else outcome
+
+    def pre_commit(self, context: EpochContext, outcome: Outcome, ids: Sequence[int]) -> Prepared:
+        """Vote; the committable must be small JSON with a version."""
+        return Prepared(context=context, ids=ids, text=_checked(self.sink.pre_commit(context, outcome)))
+
+    def prepare(self, epoch: int, ids: Sequence[int], *, attempt: int = 1, input_rows: int | None = 10) -> Prepared:
+        """Begin, write, pre-commit."""
+        context = self.begin(epoch, attempt=attempt, input_rows=input_rows)
+        return self.pre_commit(context, self.write(context, ids), ids)
+
+    def decide(self, prepared: Prepared) -> Verdict:
+        """The decision: the sink's own, or the ledger's, of which the sink hears nothing."""
+        if isinstance(self.sink, DecidingSink):
+            return self.sink.decide(prepared.context, prepared.committable)
+        return Verdict.COMMITTED
+
+    def commit(self, prepared: Prepared) -> None:
+        """What follows the decision, in whichever process."""
+        self.sink.commit(prepared.context, prepared.committable)
+
+    def publish(self, prepared: Prepared) -> None:
+        """Decide and commit."""
+        verdict = self.decide(prepared)
+        assert verdict is Verdict.COMMITTED, f"decide() of epoch {prepared.context.epoch} says {verdict}"
+        self.commit(prepared)
+
+    def finish(self, prepared: Prepared) -> None:
+        """What a start does about its predecessor's pre-committed epoch, if the ledger has it as decided.
+
+        Where the sink itself decides, only its last commit tells; what is not out is redone.
+        """
+        if not self.decides or self.has_committed(prepared.context.epoch):
+            self.commit(prepared)
+        else:
+            self.abort(prepared.context.epoch)
+            self.run(prepared.context.epoch, prepared.ids)
+
+    def run(self, epoch: int, ids: Sequence[int], *, input_rows: int | None = 10) -> Prepared:
+        """A whole epoch, without a fault."""
+        prepared = self.prepare(epoch, ids, input_rows=input_rows)
+        self.publish(prepared)
+        return prepared
+
+    def abort(self, epoch: int, *, attempt: int = 1) -> None:
+        """Forget the epoch."""
+        self.sink.abort(EpochContext(epoch=epoch, attempt=attempt))
+
+
+@dataclass(slots=True)
+class Rehearsal:
+    """All processes of one pipeline over one target, one after the other or, with zombies, at once."""
+
+    spark: SparkSession
+    under_test: SinkUnderTest
+    pipeline: str = field(default_factory=lambda: f"kit-{uuid.uuid4().hex[:12]}")
+    lineage: str = field(default_factory=lambda: uuid.uuid4().hex)
+    term: int = 0
+    processes: list[Process] = field(default_factory=list)
+
+    def start(self, lineage: str | None = None, guarantee: Guarantee = Guarantee.EXACTLY_ONCE) -> Process:
+        """A new process, under the next term; whatever ran before is abandoned or a zombie."""
+        return self.adopt(self.under_test.make(), lineage, guarantee)
+
+    def adopt(
+        self, sink: TwoPhaseCommitSink, lineage: str | None = None, guarantee: Guarantee = Guarantee.EXACTLY_ONCE
+    ) -> Process:
+        """A new process around a sink that somebody else has made."""
+        self.term += 1
+        owner = Owner(
+            pipeline=self.pipeline,
+            lineage=lineage or self.lineage,
+            term=self.term,
+            guarantee=guarantee,
+            sink="kit",
+        )
+        self.processes.append(Process(sink, owner, self.frame))
+        return self.processes[-1]
+
+    def frame(self, ids: Sequence[int]) -> DataFrame:
+        """Consecutive ids as the sink's rows, in two partitions; columns may be null, as a parser's are."""
+        first = ids[0] if ids else 0
+        made = self.spark.range(first, first + len(ids), 1, 2)
+        return self.under_test.rows(
+            made.selectExpr("nullif(id, -1L) as id", "nullif(concat('text ', id, ' – “ü”'), '') as text")
+        )
+
+    def expect_visible(self, *parts: Iterable[int], when: str) -> None:
+        """A reader sees exactly these ids, each once."""
+        expected, seen = [id_ for part in parts for id_ in part], self.under_test.visible()
+        problem = difference(expected, seen)
+        assert not problem, f"{when}: {problem}"
+
+    def expect_nothing_staged(self, when: str) -> None:
+        """Nothing is left behind."""
+        left = self.under_test.leftovers()
+        assert left == [], f"{when}, this is left behind: {left}"
+
+    def close(self) -> None:
+        """The test is over: let go of connections, newest first, as the older ones may wait for it."""
+        for process in reversed(self.processes):
+            process.sink.close()
+
+
+def difference(expected: Iterable[int], seen: Iterable[int]) -> str:
+    """What is wrong with what a reader sees, in words; empty if nothing is."""
+    wanted, found = Counter(expected), Counter(seen)
+    twice = sorted(id_ for id_, times in found.items() if id_ in wanted and times > 1)
+    facts = {
+        "lost": sorted(wanted.keys() - found.keys()),
+        "seen more than once": twice,
+        "never to be seen": sorted(found.keys() - wanted.keys()),
+    }
+    return "; ".join(f"{len(ids)} rows {fact} (ids {ids[:5]})" for fact, ids in facts.items() if ids)
+
+
+def _checked(committable: Committable) -> str:
+    try:
+        text = json.dumps(committable, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise AssertionError(f"pre_commit() must return plain JSON: {error}") from error
+    assert isinstance(json.loads(text), dict), f"pre_commit() must return a JSON object, not {text[:100]}"
+    assert "version" in committable, 'pre_commit() must name a "version": a later release has to read it'
+    assert len(text) < MAX_COMMITTABLE_BYTES, f"a committable is small JSON; this one has {len(text):,} bytes"
+    return text

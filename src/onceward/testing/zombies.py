@@ -1,0 +1,101 @@
+"""Cases in which an old process lives on: paused, replaced, and then awake again.
+
+The ledger gives the decision to the newest term only, so a zombie's epoch is never decided; but it writes, votes,
+aborts and repeats old commits before it learns that.
+"""
+
+from collections.abc import Sequence
+from contextlib import suppress
+
+import pytest
+
+from onceward.epoch.contract import Verdict
+from onceward.errors import OncewardError
+from onceward.testing.rehearsal import Process, Rehearsal
+
+
+def try_to_publish(zombie: Process, epoch: int, ids: Sequence[int]) -> None:
+    """As far as a zombie comes: to its vote, or, where the sink decides, to a decision that must fail."""
+    verdict = None
+    with suppress(Exception):  # it may well be refused: only what it leaves counts
+        prepared = zombie.prepare(epoch, ids)
+        verdict = zombie.decide(prepared) if zombie.decides else None
+    assert verdict is not Verdict.COMMITTED, "a zombie's decision came through"
+
+
+class Zombies:
+    """An old process wakes."""
+
+    @pytest.mark.parametrize("moment", ["aborted", "begun", "written", "prepared", "committed"])
+    def test_a_zombies_late_write_is_never_visible(self, rehearsal: Rehearsal, moment: str) -> None:
+        """Requirement C6: a driver that wakes after its replacement took over adds nothing."""
+        zombie = rehearsal.start()
+        zombie.run(0, range(10))
+        heir = rehearsal.start()
+        heir.abort(1)
+        _wake(moment == "aborted", zombie)
+        context = heir.begin(1)
+        _wake(moment == "begun", zombie)
+        outcome = heir.write(context, range(10, 20))
+        _wake(moment == "written", zombie)
+        prepared = heir.pre_commit(context, outcome, range(10, 20))
+        _wake(moment == "prepared", zombie)
+        heir.publish(prepared)
+        _wake(moment == "committed", zombie)
+        rehearsal.expect_visible(range(20), when=f"with a zombie that wrote when its successor had {moment}")
+        heir.abort(2)
+        rehearsal.expect_nothing_staged("after the successor's next abort()")
+        heir.run(2, range(20, 30))
+        rehearsal.expect_visible(range(30), when="after the epoch that follows")
+
+    @pytest.mark.parametrize("moment", ["begun", "written", "prepared", "decided", "committed"])
+    def test_a_zombies_late_abort_takes_nothing_from_its_successor(self, rehearsal: Rehearsal, moment: str) -> None:
+        """A driver that finds itself replaced aborts what it had open: its own and older tries, no newer ones."""
+        zombie = rehearsal.start()
+        zombie.run(0, range(10))
+        zombie.prepare(1, range(90, 100))
+        heir = rehearsal.start()
+        heir.abort(1)
+        context = heir.begin(1)
+        _abort_late(moment == "begun", zombie)
+        outcome = heir.write(context, range(10, 20))
+        _abort_late(moment == "written", zombie)
+        prepared = heir.pre_commit(context, outcome, range(10, 20))
+        _abort_late(moment == "prepared", zombie)
+        assert heir.decide(prepared) is Verdict.COMMITTED
+        _abort_late(moment == "decided", zombie)
+        heir.commit(prepared)
+        _abort_late(moment == "committed", zombie)
+        rehearsal.expect_visible(range(20), when=f"with a zombie that aborted when its successor had {moment}")
+        heir.abort(2)
+        rehearsal.expect_nothing_staged("after the successor's next abort()")
+
+    def test_a_zombies_late_commit_changes_nothing(self, rehearsal: Rehearsal) -> None:
+        """Its epoch was decided, and its successor has committed it and gone on."""
+        zombie = rehearsal.start()
+        old = zombie.prepare(0, range(10))
+        zombie.decide(old)
+        heir = rehearsal.start()
+        heir.commit(old)
+        heir.run(1, range(10, 20))
+        ready = heir.prepare(2, range(20, 30))
+        with suppress(OncewardError):
+            zombie.commit(old)
+        rehearsal.expect_visible(range(20), when="after a zombie committed an old epoch again")
+        heir.publish(ready)
+        rehearsal.expect_visible(range(30), when="after the successor's next commit")
+        with suppress(OncewardError):
+            zombie.commit(old)
+        rehearsal.start().expect_last_commit(2, "after a zombie's late commits")
+        rehearsal.expect_nothing_staged("after a zombie's late commits")
+
+
+def _wake(now: bool, zombie: Process) -> None:  # noqa: FBT001 - reads as a sentence where it is called
+    if now:
+        try_to_publish(zombie, 1, range(90, 100))
+
+
+def _abort_late(now: bool, zombie: Process) -> None:  # noqa: FBT001
+    if now:
+        with suppress(OncewardError):
+            zombie.abort(1)

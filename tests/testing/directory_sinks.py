@@ -1,0 +1,262 @@
+"""Sinks over a directory of JSON files: one that keeps the contract, one that decides, and many with one bug each.
+
+Not a test file by its name: test_kit.py runs it in a pytest of its own and looks at what fails.
+"""
+# ruff: noqa: ARG002 - the contract names arguments that a sink need not use
+
+import json
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+import onceward as ow
+from onceward.epoch.contract import DecidingSink, EpochContext, LastCommit, Owner, TwoPhaseCommitSink, Verdict
+from onceward.epoch.outcome import Outcome
+from onceward.errors import PipelineFenced, StagingLost
+from onceward.testing import SinkConformance, SinkUnderTest
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    session = ow.session("kit", master="local[2,4]", **{"spark.sql.shuffle.partitions": "2"})
+    yield session
+    session.stop()
+
+
+class DirectorySink(TwoPhaseCommitSink):
+    """One file per epoch: staged under a name with term and attempt, renamed into `out` to commit."""
+
+    def __init__(self, root: str) -> None:
+        self.root = Path(root)
+        self.staged, self.out = self.root / "staged", self.root / "out"
+
+    def open(self, owner: Owner) -> None:
+        super().open(owner)
+        for folder in (self.staged, self.out):
+            folder.mkdir(parents=True, exist_ok=True)
+
+    def last_commit(self) -> LastCommit | None:
+        found = [self.parse(file) for file in self.out.iterdir()]
+        return max(found, key=lambda last: (last.term, last.epoch), default=None)
+
+    def begin(self, context: EpochContext) -> None:
+        pass
+
+    def write(self, context: EpochContext, rows: DataFrame) -> Outcome | None:
+        self.staging(context).write_text(json.dumps([row.id for row in rows.collect()]))
+        return None
+
+    def pre_commit(self, context: EpochContext, outcome: Outcome) -> Mapping[str, Any]:
+        return {"version": 1, "staged": self.staging(context).name}
+
+    def commit(self, context: EpochContext, committable: Mapping[str, Any]) -> None:
+        target = self.out / f"{self.owner.lineage}_{context.epoch}_{committable['staged'].split('_')[2]}"
+        try:
+            (self.staged / committable["staged"]).rename(target)
+        except FileNotFoundError:
+            if not target.exists():
+                raise StagingLost(f"{committable['staged']} is gone") from None
+
+    def abort(self, context: EpochContext) -> None:
+        for file in self.staged.iterdir():
+            staged = self.parse(file)
+            if staged.epoch <= context.epoch and staged.term <= self.owner.term:
+                file.unlink(missing_ok=True)
+
+    def describe(self) -> Mapping[str, Any]:
+        return {"root": str(self.root)}
+
+    def staging(self, context: EpochContext) -> Path:
+        return self.staged / f"{self.owner.lineage}_{context.epoch}_{self.owner.term}_{context.attempt}"
+
+    @staticmethod
+    def parse(file: Path) -> LastCommit:
+        lineage, epoch, term, *_ = file.name.split("_")
+        return LastCommit(lineage=lineage, epoch=int(epoch), term=int(term))
+
+
+class DecidingDirectorySink(DirectorySink, DecidingSink):
+    """`open` fences: whatever an older term has not renamed by then stays where it is."""
+
+    def open(self, owner: Owner) -> None:
+        super().open(owner)
+        (self.root / "term").write_text(str(owner.term))
+        for file in self.staged.iterdir():
+            file.unlink()
+
+    def decide(self, context: EpochContext, committable: Mapping[str, Any]) -> Verdict:
+        if int((self.root / "term").read_text()) != self.owner.term:
+            raise PipelineFenced("a newer term has opened this sink")
+        try:
+            DirectorySink.commit(self, context, committable)
+        except StagingLost:
+            return Verdict.ABORTED
+        return Verdict.COMMITTED
+
+    def peek(self, pipeline: str) -> LastCommit | None:
+        return self.last_commit()
+
+    def commit(self, context: EpochContext, committable: Mapping[str, Any]) -> None:
+        pass
+
+
+class VisibleBeforeCommit(DirectorySink):
+    def write(self, context: EpochContext, rows: DataFrame) -> Outcome | None:
+        super().write(context, rows)
+        self.staging(context).rename(self.out / self.staging(context).name)
+        return None
+
+
+class CommitsTwice(DirectorySink):
+    def commit(self, context: EpochContext, committable: Mapping[str, Any]) -> None:
+        staged = self.staged / committable["staged"]
+        if not staged.exists():
+            staged.write_text(next(self.out.glob(f"{self.owner.lineage}_{context.epoch}_*")).read_text())
+        staged.rename(self.out / f"{committable['staged']}_{uuid.uuid4().hex}")
+
+
+class AbortLeavesStaging(DirectorySink):
+    def abort(self, context: EpochContext) -> None:
+        pass
+
+
+class AbortKnowsOnlyItsOwn(DirectorySink):
+    def abort(self, context: EpochContext) -> None:
+        self.staging(context).unlink(missing_ok=True)
+
+
+class AbortTakesCommitted(DirectorySink):
+    def abort(self, context: EpochContext) -> None:
+        super().abort(context)
+        for file in self.out.glob(f"{self.owner.lineage}_{context.epoch}_*"):
+            file.unlink()
+
+
+class AbortTakesNewerTerms(DirectorySink):
+    def abort(self, context: EpochContext) -> None:
+        for file in self.staged.glob(f"*_{context.epoch}_*"):
+            file.unlink()
+
+
+class MarkerWithoutLineage(DirectorySink):
+    def commit(self, context: EpochContext, committable: Mapping[str, Any]) -> None:
+        if any(self.parse(file).epoch == context.epoch for file in self.out.iterdir()):
+            (self.staged / committable["staged"]).unlink(missing_ok=True)
+        else:
+            super().commit(context, committable)
+
+
+class CommittableIsNoJson(DirectorySink):
+    def pre_commit(self, context: EpochContext, outcome: Outcome) -> Mapping[str, Any]:
+        return {"version": 1, "staged": self.staging(context)}
+
+
+class CommittableWithoutVersion(DirectorySink):
+    def pre_commit(self, context: EpochContext, outcome: Outcome) -> Mapping[str, Any]:
+        return {"staged": self.staging(context).name}
+
+
+class CommittableHoldsTheRows(DirectorySink):
+    def pre_commit(self, context: EpochContext, outcome: Outcome) -> Mapping[str, Any]:
+        held = self.staging(context).read_text() * 100
+        return {**super().pre_commit(context, outcome), "rows": held}
+
+
+class CommitsInParts(DirectorySink):
+    def commit(self, context: EpochContext, committable: Mapping[str, Any]) -> None:
+        staged, target = self.staged / committable["staged"], self.out / committable["staged"]
+        if staged.exists():
+            ids = json.loads(staged.read_text())
+            target.write_text(json.dumps(ids[: len(ids) // 2]))
+            target.write_text(json.dumps(ids))
+            staged.unlink(missing_ok=True)
+
+
+class MarkerBeforeData(DirectorySink):
+    def commit(self, context: EpochContext, committable: Mapping[str, Any]) -> None:
+        marker = self.root / f"marker_{self.owner.lineage}_{context.epoch}"
+        if not marker.exists():
+            marker.touch()
+            super().commit(context, committable)
+
+
+class PassesOverWhatIsGone(DirectorySink):
+    def commit(self, context: EpochContext, committable: Mapping[str, Any]) -> None:
+        with suppress(StagingLost):
+            super().commit(context, committable)
+
+
+class CommitNeedsItsMemory(DirectorySink):
+    def pre_commit(self, context: EpochContext, outcome: Outcome) -> Mapping[str, Any]:
+        self.memory = super().pre_commit(context, outcome)
+        return {"version": 1}
+
+    def commit(self, context: EpochContext, committable: Mapping[str, Any]) -> None:
+        if hasattr(self, "memory"):
+            super().commit(context, self.memory)
+
+
+class OpenSweepsStaging(DirectorySink):
+    def open(self, owner: Owner) -> None:
+        super().open(owner)
+        for file in self.staged.iterdir():
+            file.unlink()
+
+
+class StagingWithoutTerm(DirectorySink):
+    def staging(self, context: EpochContext) -> Path:
+        return self.staged / f"{self.owner.lineage}_{context.epoch}_0_0"
+
+
+class LastCommitFromMemory(DirectorySink):
+    last: LastCommit | None = None
+
+    def last_commit(self) -> LastCommit | None:
+        return self.last
+
+    def commit(self, context: EpochContext, committable: Mapping[str, Any]) -> None:
+        super().commit(context, committable)
+        self.last = LastCommit(lineage=self.owner.lineage, epoch=context.epoch, term=self.owner.term)
+
+
+class DigestOfNothing(DirectorySink):
+    def digest(self, context: EpochContext, rows: DataFrame) -> Outcome | None:
+        return Outcome()
+
+
+class DescribesAnother(DirectorySink):
+    def describe(self) -> Mapping[str, Any]:
+        return {"root": f"{self.root}-elsewhere"}
+
+
+class DecidesWithoutFence(DecidingDirectorySink):
+    def decide(self, context: EpochContext, committable: Mapping[str, Any]) -> Verdict:
+        DirectorySink.commit(self, context, committable)
+        return Verdict.COMMITTED
+
+
+class PeekFences(DecidingDirectorySink):
+    def peek(self, pipeline: str) -> LastCommit | None:
+        (self.root / "term").write_text("1000000")
+        return self.last_commit()
+
+
+class Directory(SinkConformance):
+    sink: type[DirectorySink]
+
+    @pytest.fixture
+    def under_test(self, tmp_path: Path) -> SinkUnderTest:
+        return SinkUnderTest(
+            make=lambda: self.sink(str(tmp_path)),
+            visible=lambda: [id_ for file in sorted(tmp_path.glob("out/*")) for id_ in json.loads(file.read_text())],
+            leftovers=lambda: [file.name for file in tmp_path.glob("staged/*")],
+        )
+
+
+for _kind in [kind for kind in vars().copy().values() if isinstance(kind, type) and issubclass(kind, DirectorySink)]:
+    globals()[f"Test{_kind.__name__}"] = type(f"Test{_kind.__name__}", (Directory,), {"sink": _kind})

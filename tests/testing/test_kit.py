@@ -1,0 +1,77 @@
+"""Requirement B6: the kit lets a sink pass that keeps the contract, and catches every planted bug by name."""
+
+import re
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+SINKS: Final = Path(__file__).with_name("directory_sinks.py")
+GOOD: Final = ("DirectorySink", "DecidingDirectorySink")
+JUDGED: Final = r"assert |AssertionError|Failed: DID NOT RAISE|onceward\.errors\."
+BUGS: Final = {
+    "VisibleBeforeCommit": "test_nothing_is_visible_before_the_commit",
+    "CommitsTwice": "test_a_commit_may_be_repeated",
+    "CommitsInParts": "test_a_driver_paused_anywhere_in_its_commit_adds_nothing_when_it_wakes",
+    "MarkerBeforeData": "test_a_crash_anywhere_in_the_commit_is_made_good",
+    "MarkerWithoutLineage": "test_another_lineage_is_not_taken_for_committed",
+    "LastCommitFromMemory": "test_the_last_commit_is_none_at_first_and_then_the_last",
+    "CommitNeedsItsMemory": "test_a_decided_epoch_is_committed_by_the_next_process",
+    "PassesOverWhatIsGone": "test_a_decided_epoch_whose_staging_is_gone_is_refused",
+    "OpenSweepsStaging": "test_a_decided_epoch_survives_a_row_of_crashes",
+    "AbortLeavesStaging": "test_an_abort_may_be_repeated",
+    "AbortKnowsOnlyItsOwn": "test_a_crash_before_the_decision_leaves_nothing",
+    "AbortTakesCommitted": "test_an_abort_never_takes_what_is_committed",
+    "AbortTakesNewerTerms": "test_a_zombies_late_abort_takes_nothing_from_its_successor",
+    "StagingWithoutTerm": "test_a_zombies_late_write_is_never_visible",
+    "DecidesWithoutFence": "test_a_zombies_late_write_is_never_visible",
+    "PeekFences": "test_a_look_from_outside_changes_nothing",
+    "CommittableIsNoJson": "test_a_committable_is_small_json_with_a_version",
+    "CommittableWithoutVersion": "test_a_committable_is_small_json_with_a_version",
+    "CommittableHoldsTheRows": "test_a_committable_is_small_json_with_a_version",
+    "DigestOfNothing": "test_a_digest_says_what_a_write_would_have_said",
+    "DescribesAnother": "test_the_description_is_json_and_makes_a_sink_that_can_commit",
+}
+
+
+@pytest.fixture(scope="module")
+def verdicts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, bool]]:
+    """What the kit says: for each sink, which cases passed (all of their variants)."""
+    report = tmp_path_factory.mktemp("kit") / "report.xml"
+    chosen = [f"{SINKS}::Test{good}" for good in GOOD] + [f"{SINKS}::Test{bug}::{case}" for bug, case in BUGS.items()]
+    run = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "--tb=line", "-p", "no:cacheprovider", f"--junitxml={report}", *chosen],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=600,
+    )
+    assert report.exists(), run.stdout + run.stderr
+    found: dict[str, dict[str, bool]] = {}
+    for case in ET.parse(report).iter("testcase"):
+        sink = case.attrib["classname"].rpartition(".Test")[2]
+        name = case.attrib["name"].partition("[")[0]
+        assert case.find("error") is None, f"{sink} {name}: {run.stdout}"
+        failure = case.find("failure")
+        passed = failure is None
+        # A planted bug is caught by what a case says, not because the sink breaks down by itself.
+        assert failure is None or re.match(JUDGED, failure.attrib["message"]), run.stdout
+        found.setdefault(sink, {})[name] = found.get(sink, {}).get(name, True) and passed
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(660)
+@pytest.mark.parametrize("sink", GOOD)
+def test_a_sink_that_keeps_the_contract_passes(verdicts: dict[str, dict[str, bool]], sink: str) -> None:
+    assert len(verdicts[sink]) > 30
+    assert [case for case, passed in verdicts[sink].items() if not passed] == []
+
+
+@pytest.mark.parametrize(("sink", "case"), BUGS.items())
+def test_a_planted_bug_fails_the_case_that_names_it(verdicts: dict[str, dict[str, bool]], sink: str, case: str) -> None:
+    """Requirement G3, for sinks."""
+    assert verdicts[sink] == {case: False}

@@ -1,0 +1,50 @@
+"""Requirement B6: the sink of docs/sinks/your-own.md is short, complete, and passes the kit as the page says."""
+
+import re
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+PAGE = Path(__file__).parents[2] / "docs" / "sinks" / "your-own.md"
+
+
+def files_of(page: Path) -> dict[str, str]:
+    """The blocks of code that begin with a file's name."""
+    blocks = re.findall(r"```python\n(.*?)```", page.read_text("utf-8"), flags=re.DOTALL)
+    return {name[1]: block for block in blocks if (name := re.match(r"# (\w+\.py)\n", block))}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_the_sink_of_the_page_passes_the_kit(tmp_path: Path) -> None:
+    for name, text in files_of(PAGE).items():
+        (tmp_path / name).write_text(text)
+    run = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_sqlite_sink.py"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=540,
+    )
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert int(re.findall(r"(\d+) passed", run.stdout)[-1]) >= 50
+
+
+def test_the_pages_pipeline_can_be_built(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, text in files_of(PAGE).items():
+        (tmp_path / name).write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+    built = runpy.run_path(str(tmp_path / "pipeline.py"))["build"](spark)
+    assert list(built.sinks) == ["sqlite"]
+
+
+def test_the_sink_of_the_page_is_short() -> None:
+    """Thirty lines for the verbs, and a few for its tables."""
+    body = files_of(PAGE)["sqlite_sink.py"].partition("class SqliteSink")[2]
+    code = [line for line in body.splitlines() if line.strip()]
+    assert len(code) < 50
