@@ -47,7 +47,8 @@ class Home:
         """Read the deed, or write it if the home is new; refuse somebody else's home."""
         data = self.storage.read(FILE)
         if data is None:
-            if self.storage.names(f"{CHECKPOINT}/offsets"):
+            # Read once more: a first start beside this one may have made both since.
+            if self.storage.names(f"{CHECKPOINT}/offsets") and self.storage.read(FILE) is None:
                 raise HomeMismatch(
                     f"{self.location} holds a Spark checkpoint but no {FILE}: made without Onceward, or the file "
                     "was deleted. Give the pipeline a new home, or restore the file from a backup."
@@ -57,6 +58,8 @@ class Home:
                 return deed
             data = self.storage.read(FILE) or b""
         deed = unseal(data, Deed, f"{self.location}/{FILE}", FORMAT)
+        # Whoever wrote it may have been stopped before it was synced; what we do under its lineage must not outlive it.
+        self.storage.sync(FILE)
         if deed.pipeline != pipeline:
             raise HomeMismatch(
                 f"{self.location} is the home of pipeline {deed.pipeline!r}, not of {pipeline!r}; "

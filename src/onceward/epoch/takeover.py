@@ -13,7 +13,7 @@ from onceward import crashpoints
 from onceward.epoch.contract import EpochContext, Guarantee, LastCommit, Owner, TwoPhaseCommitSink
 from onceward.epoch.coordinator import Coordinator, Voted
 from onceward.epoch.decisions import Decisions
-from onceward.epoch.ledger import DONE, LEDGER, PREPARED, Entry, Ledger
+from onceward.epoch.ledger import DONE, LEDGER, PREPARED, Entry, Ledger, SinkEntry
 from onceward.epoch.outcome import TopicPartition
 from onceward.epoch.recovery import NEVER, Known, Recovered, by_ledger, by_marker, check_marker
 from onceward.epoch.term import Term
@@ -30,6 +30,9 @@ class Positions(Protocol):
 
     def require_intact(self, committed: int) -> None:
         """Raise if the checkpoint has lost what is out."""
+
+    def texts(self, epoch: int) -> list[str]:
+        """Where each source ends in an epoch, as the engine wrote it."""
 
     def kafka_positions(self, texts: list[str]) -> Mapping[TopicPartition, int]:
         """The Kafka ones among positions that the ledger has kept."""
@@ -65,6 +68,7 @@ class TakeOver:
             self.recovered = self._conclude(lasts, trust_ledger=trust_ledger)
             self.checkpoint.require_intact(self.recovered.committed)
             self._resolve()
+            self._record_marker()
             self.term.begin(self.recovered.committed, self.resolved)
         crashpoints.reach("recovered")
 
@@ -119,6 +123,31 @@ class TakeOver:
         self.coordinator.abort(EpochContext(epoch=following, attempt=0))
         for line in self.resolved:
             self.report(line)
+
+    def _record_marker(self) -> None:
+        """Kafka alone: a driver may die after Spark's commit log and before its own entry; the marker has its facts."""
+        last, decider = self.recovered.last, self.coordinator.decider
+        if last is None or last.outcome is None or decider is None or len(self.sinks) > 1:
+            return
+        texts = self.checkpoint.texts(last.epoch)
+        ends = self.checkpoint.kafka_positions(texts)
+        if any(ends.get(place, offset) != offset for place, offset in last.positions.items()):
+            return  # the offset log has changed under a committed epoch: a replay says so
+        if self.ledger.read(last.epoch) is None:
+            self.ledger.write(
+                Entry(
+                    pipeline=self.owner.pipeline,
+                    lineage=self.owner.lineage,
+                    term=self.owner.term,
+                    epoch=last.epoch,
+                    phase=DONE,
+                    positions=texts,
+                    decider=decider,
+                    sinks={decider: SinkEntry.of(last.outcome)},
+                    rows=last.outcome.rows,
+                    finished_at=self.now(),
+                )
+            )
 
     def _roll_forward(self, entry: Entry) -> None:
         parts = {

@@ -39,10 +39,20 @@ class Committed:
 class Transactor:
     """The holder of one transactional id. Its `identity` is that of the next transaction."""
 
-    def __init__(self, wire: Wire, pipeline: str, timeout_ms: int) -> None:
+    def __init__(
+        self,
+        wire: Wire,
+        pipeline: str,
+        timeout_ms: int,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], object] = time.sleep,
+    ) -> None:
         self.wire = wire
         self.pipeline = pipeline
         self.timeout_ms = timeout_ms
+        self._clock = clock
+        self._sleep = sleep
         self._identity: Identity | None = None
         self._refused: Code | None = None  # why the marker was not taken
 
@@ -120,7 +130,7 @@ class Transactor:
         committed: Callable[[Committed], bool],
     ) -> EpochTransaction:
         """Send the request of each state until none is left."""
-        deadline, tries, found = time.monotonic() + RESOLVE_TIMEOUT_S, 0, list[Committed]()
+        deadline, tries, found = self._clock() + RESOLVE_TIMEOUT_S, 0, list[Committed]()
         old = transaction.identity
         senders: Mapping[State, Callable[[], Code]] = {
             State.MARKING: lambda: self._mark(old, positions, texts),
@@ -142,13 +152,13 @@ class Transactor:
                     crashpoints.reach("marked", transaction.epoch)
                 transaction, tries = transaction.after(event), 0
                 continue
-            if time.monotonic() > deadline:
+            if self._clock() > deadline:
                 raise CommitUnproven(
                     f"pipeline {self.pipeline!r}, epoch {transaction.epoch}: Kafka gave no answer to "
                     f"{transaction.state.name} within {RESOLVE_TIMEOUT_S:.0f} s. Nothing is lost: the next start "
                     "reads the marker and finishes or redoes the epoch. Check that the brokers are up."
                 )
-            time.sleep(RETRY_S[min(tries, len(RETRY_S) - 1)])
+            self._sleep(RETRY_S[min(tries, len(RETRY_S) - 1)])
             tries += 1
         return transaction
 
@@ -183,8 +193,8 @@ class Transactor:
         return BrokerRefused(f"transactional id {self.pipeline!r}: {answer.name}, {answer.says}")
 
     def _until_settled(self, request: Callable[[], Code], what: str) -> Code:
-        deadline, reason, tries = time.monotonic() + RESOLVE_TIMEOUT_S, "", 0
-        while time.monotonic() < deadline:
+        deadline, reason, tries = self._clock() + RESOLVE_TIMEOUT_S, "", 0
+        while self._clock() < deadline:
             try:
                 answer = request()
                 if answer.meaning not in (Meaning.RETRY, Meaning.MOVED):
@@ -192,7 +202,7 @@ class Transactor:
                 reason = answer.name
             except AnswerLost as lost:
                 reason = str(lost)
-            time.sleep(RETRY_S[min(tries, len(RETRY_S) - 1)])
+            self._sleep(RETRY_S[min(tries, len(RETRY_S) - 1)])
             tries += 1
         raise BrokerUnreachable(f"{what} for {self.pipeline!r} had no answer in {RESOLVE_TIMEOUT_S:.0f} s: {reason}")
 

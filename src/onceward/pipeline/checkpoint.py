@@ -31,6 +31,10 @@ class Checkpoint:
             raise HomeMismatch(f"Spark runs epoch {epoch}, but {self._location}/offsets/{epoch} is not there")
         return found
 
+    def texts(self, epoch: int) -> list[str]:
+        """Spark's own text of the positions."""
+        return self.positions(epoch).texts
+
     def input_rows(self, epoch: int, end: Positions) -> int | None:
         """How many offsets the epoch spans, if all its sources are Kafka; None when that cannot be told."""
         sources = [_offsets(text) for text in end.texts]
