@@ -15,7 +15,9 @@ def test_the_architecture_shows_the_transactions_table() -> None:
 
 
 def test_the_public_names_are_few_and_pinned() -> None:
-    names = {"Guarantee", "KafkaSink", "OncewardError", "Pipeline", "Query", "configure", "read_kafka", "session"}
+    sinks = {"DeltaSink", "FileSink", "FunctionSink", "IcebergSink", "KafkaSink", "PostgresSink"}
+    contract = {"EpochContext", "LastCommit", "Outcome", "Owner", "TwoPhaseCommitSink"}
+    names = {"Guarantee", "OncewardError", "Pipeline", "Query", "configure", "read_kafka", "session"} | sinks | contract
     assert set(ow.__all__) == names == set(dir(ow))
     assert all(getattr(ow, name) is not None for name in names)
 

@@ -131,7 +131,7 @@ def test_a_driver_killed_at_every_step_leaves_every_sink_exact(job: Callable[...
     it = job(kinds, 0 if which == "all" else 10 << 20)
     with_kafka = "kafka" in kinds
     points = ["begun", "written", "voted", "voted#2", *(["prepared", "marked"] if with_kafka else []), "decided"]
-    points += ["resolving", "committed", "recovered", "committed", "recorded", "replaying"]
+    points += ["resolving", "committed", "replaying", "recovered", "committed", "recorded"]
     if which == "all":
         points += ["committed#2", "committed#3", "decided", "committed#4"]
     else:
