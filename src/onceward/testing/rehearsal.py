@@ -27,6 +27,7 @@ from onceward.epoch.outcome import Outcome
 from onceward.sinks import rows
 
 MAX_COMMITTABLE_BYTES: Final = 100_000  # it goes into the ledger with every epoch
+TRIES: Final = 4  # of one epoch; whatever disturbed it does so once
 
 
 def _as_it_is(frame: DataFrame) -> DataFrame:
@@ -125,11 +126,24 @@ class Process:
         """What follows the decision, in whichever process."""
         self.sink.commit(prepared.context, prepared.committable)
 
+    def decide_for_good(self, prepared: Prepared) -> Prepared:
+        """Until it is out. A sink that decides may prove that a try did not happen: it is redone, as the pipeline does.
+
+        A Kafka transaction, for instance, may be ended by a zombie that asks for its own one.
+        """
+        context = prepared.context
+        for attempt in range(context.attempt + 1, context.attempt + TRIES):
+            verdict = self.decide(prepared)
+            if verdict is Verdict.COMMITTED:
+                return prepared
+            assert self.decides, f"decide() of epoch {context.epoch} says {verdict}"
+            self.abort(context.epoch, attempt=attempt - 1)
+            prepared = self.prepare(context.epoch, prepared.ids, attempt=attempt, input_rows=context.input_rows)
+        raise AssertionError(f"epoch {context.epoch} was proven not to be out {TRIES} times, with nobody about")
+
     def publish(self, prepared: Prepared) -> None:
         """Decide and commit."""
-        verdict = self.decide(prepared)
-        assert verdict is Verdict.COMMITTED, f"decide() of epoch {prepared.context.epoch} says {verdict}"
-        self.commit(prepared)
+        self.commit(self.decide_for_good(prepared))
 
     def finish(self, prepared: Prepared) -> None:
         """What a start does about its predecessor's pre-committed epoch, if the ledger has it as decided.

@@ -62,7 +62,7 @@ class Zombies:
         _abort_late(moment == "written", zombie)
         prepared = heir.pre_commit(context, outcome, range(10, 20))
         _abort_late(moment == "prepared", zombie)
-        assert heir.decide(prepared) is Verdict.COMMITTED
+        prepared = heir.decide_for_good(prepared)
         _abort_late(moment == "decided", zombie)
         heir.commit(prepared)
         _abort_late(moment == "committed", zombie)
