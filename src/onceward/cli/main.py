@@ -14,6 +14,7 @@ from onceward.cli.in_doubt import in_doubt
 from onceward.cli.output import EXIT_FAILED, progress
 from onceward.cli.resolve import resolve
 from onceward.cli.run import run
+from onceward.cli.simulate import simulate
 from onceward.errors import OncewardError
 
 app = typer.Typer(
@@ -30,6 +31,7 @@ app.command()(epochs)
 app.command()(in_doubt)
 app.command()(resolve)
 app.command()(demo)
+app.command()(simulate)
 
 
 def main() -> None:

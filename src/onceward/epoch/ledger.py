@@ -93,6 +93,10 @@ class Ledger:
         if entry.epoch % 100 == 0 and entry.phase == DONE:
             self._forget(entry.epoch - RETAIN)
 
+    def sync(self, entry: Entry) -> None:
+        """Make an entry that another driver wrote survive a power cut: it may have been stopped before it did."""
+        self._storage.sync(_name(entry.epoch, entry.term))
+
     def read(self, epoch: int) -> Entry | None:
         """The valid entry of an epoch: that of the newest term that could have committed it."""
         terms = [term for found, term in self._index() if found == epoch]

@@ -64,21 +64,29 @@ class TakeOver:
         for name, sink in reversed(self.sinks.items()):
             sink.open(replace(self.owner, sink=name))
         if self.owner.guarantee is Guarantee.EXACTLY_ONCE:
+            # In this order: an older driver that wakes may finish an epoch meanwhile, and what is read later may only
+            # be ahead. A sink's marker follows the decision, and the ledger's entry follows the marker.
+            recorded = self.ledger.last()
+            if recorded is not None:
+                self.ledger.sync(recorded)
             lasts = {name: sink.last_commit() for name, sink in self.sinks.items() if sink.remembers}
-            self.recovered = self._conclude(lasts, trust_ledger=trust_ledger)
+            self.recovered = self._conclude(recorded, lasts, trust_ledger=trust_ledger)
             self.checkpoint.require_intact(self.recovered.committed)
             self._resolve()
+            self.term.require_current()  # paused on the way, and overtaken: what it would record counts no more
             self._record_marker()
             self.term.begin(self.recovered.committed, self.resolved)
         crashpoints.reach("recovered")
 
-    def _conclude(self, lasts: Mapping[str, LastCommit | None], *, trust_ledger: bool) -> Recovered:
+    def _conclude(
+        self, recorded: Entry | None, lasts: Mapping[str, LastCommit | None], *, trust_ledger: bool
+    ) -> Recovered:
         decider = self.coordinator.decider
         known = Known(
             pipeline=self.owner.pipeline,
             lineage=self.owner.lineage,
             term=self.owner.term,
-            recorded=self.ledger.last(),
+            recorded=recorded,
             pending=self.checkpoint.planned(),
             trust_ledger=trust_ledger,
         )
@@ -133,7 +141,9 @@ class TakeOver:
         ends = self.checkpoint.kafka_positions(texts)
         if any(ends.get(place, offset) != offset for place, offset in last.positions.items()):
             return  # the offset log has changed under a committed epoch: a replay says so
-        if self.ledger.read(last.epoch) is None:
+        if (found := self.ledger.read(last.epoch)) is not None:
+            self.ledger.sync(found)
+        else:
             self.ledger.write(
                 Entry(
                     pipeline=self.owner.pipeline,
@@ -172,7 +182,13 @@ class TakeOver:
         self.coordinator.keep_on = keep_on
         positions = self.checkpoint.kafka_positions(entry.positions)
         self.coordinator.commit(EpochContext(epoch=entry.epoch, positions=positions), parts)
-        self.ledger.write(msgspec.structs.replace(entry, phase=DONE, term=self.owner.term, finished_at=self.now()))
+        sinks = {
+            name: msgspec.structs.replace(part, milliseconds=parts[name].milliseconds) if name in parts else part
+            for name, part in entry.sinks.items()
+        }
+        self.ledger.write(
+            msgspec.structs.replace(entry, phase=DONE, term=self.owner.term, sinks=sinks, finished_at=self.now())
+        )
         self.resolved.append(
             f"epoch {entry.epoch} was decided ({entry.decider}) in term {entry.term} and not finished: committed in "
             f"{', '.join(parts)}"

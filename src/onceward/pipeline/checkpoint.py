@@ -23,6 +23,7 @@ class Checkpoint:
     def __init__(self, home: Home) -> None:
         self._storage = home.storage
         self._location = home.checkpoint
+        self._metadata_synced = False
 
     def positions(self, epoch: int) -> Positions:
         """From Spark's offset log, which has the entry before the epoch runs."""
@@ -62,7 +63,10 @@ class Checkpoint:
         return _kafka(texts)
 
     def sync_positions(self, epoch: int) -> None:
-        """Make the offset log's entry survive a power cut; Spark itself only closes the file."""
+        """Make the offset log's entry survive a power cut, and the query's id; Spark itself only closes the files."""
+        if not self._metadata_synced:
+            self._storage.sync(f"{CHECKPOINT}/metadata")
+            self._metadata_synced = True
         self._storage.sync(f"{CHECKPOINT}/offsets/{epoch}")
 
     def planned(self) -> int | None:
@@ -76,7 +80,9 @@ class Checkpoint:
     def require_intact(self, committed: int) -> None:
         """Refuse a checkpoint that lost what the pipeline has already put out."""
         planned = self._numbers("offsets")
-        if planned and self._storage.read(f"{CHECKPOINT}/metadata") is None:
+        # Before any epoch is over, a power cut may have taken it, and a new query does no harm.
+        begun = committed >= 0 or self._numbers("commits")
+        if begun and planned and self._storage.read(f"{CHECKPOINT}/metadata") is None:
             raise HomeMismatch(
                 f"{self._location} has lost its file 'metadata': Spark would take the query for a new one. Restore the "
                 "checkpoint from a backup."

@@ -53,7 +53,7 @@ class EpochRunner:
         self.run.coordinator.sleep = self.stopping.wait  # a stop need not wait for a back-off
         self._owner = self.run.owner
         self._background = ThreadPoolExecutor(max_workers=1, thread_name_prefix="onceward-ledger")
-        self._recording: Future[None] | None = None
+        self._recording: tuple[Entry, Future[None]] | None = None  # the last entry, on its way to the disk
         self._settings = {name: sink.describe() for name, sink in self.run.sinks.items()}
 
     def __call__(self, batch: DataFrame, epoch: int) -> None:
@@ -105,7 +105,7 @@ class EpochRunner:
         journal = _EpochJournal(self, context, positions)
         attempted = self.run.coordinator.run(context, rows, journal, digest)
         entry = self._entry(context, positions, attempted, DONE)
-        self._recording = self._background.submit(self._record, entry)
+        self._recording = entry, self._background.submit(self._record, entry)
         self._finish(entry)
 
     def _replay(self, context: EpochContext, positions: Positions, rows: Mapping[str, DataFrame]) -> None:
@@ -194,7 +194,12 @@ class EpochRunner:
     def _await_record(self) -> None:
         """No epoch is decided before its predecessor is in the ledger: a replay of that one needs the entry."""
         if self._recording is not None:
-            self._recording.result()
+            entry, written = self._recording
+            try:
+                written.result()
+            except OSError as error:
+                log.warning("epoch %d: its ledger entry is written once more: %s", entry.epoch, error)
+                self._record(entry)
             self._recording = None
 
     def _keep_on(self) -> None:

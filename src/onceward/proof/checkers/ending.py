@@ -1,0 +1,52 @@
+"""How a run ends: everything processed, no error without a cause, nothing left lying about, books in order."""
+
+from collections import Counter
+from typing import Final
+
+from onceward.proof.history import Ended, History
+
+# What a driver may say under the faults of a run. Anything else claims damage that nobody did.
+EXPECTED: Final = frozenset(
+    {
+        "finished", "killed", "PipelineFenced", "CommitUnproven", "CommitUnfinished", "HomeInUse",
+        "BrokerUnreachable", "SinkUnreachable", "OSError", "Stopping", "ConcurrentUpdate",
+    }
+)  # fmt: skip
+
+
+def nothing_left_behind(history: History) -> list[str]:
+    """No open transaction, no staged data, and readers can read to the end of every partition."""
+    return list(history.left_behind)
+
+
+def progress(history: History) -> list[str]:
+    """After the last fault the pipeline goes on to the end of its input."""
+    ends = history.planned[max(history.planned)] if history.planned else {}
+    return [
+        f"the input {place} has {len(records)} records, the last epoch ends at {ends.get(place, 0)}"
+        for place, records in history.input.items()
+        if ends.get(place, 0) < len(records)
+    ]
+
+
+def no_false_alarm(history: History) -> list[str]:
+    """Nobody damaged anything, so no driver may say so: an operator would act on it."""
+    return [
+        f"driver {event.driver} stopped with {event.how}: {event.says}"
+        for event in history.events
+        if isinstance(event, Ended) and event.how not in EXPECTED
+    ]
+
+
+def ledger_counts(history: History) -> list[str]:
+    """For every epoch that is out the ledger has a finished entry, and its counts are those of the sinks."""
+    shown = {
+        sink: Counter(row.epoch for rows in places.values() for row in rows) for sink, places in history.sinks.items()
+    }
+    done = {line.epoch: line for line in history.ledger if line.phase == "done"}
+    found = [f"the ledger has no finished entry of epoch {epoch}" for epoch in sorted({*history.planned} - {*done})]
+    for epoch, line in done.items():
+        counts = {sink: shown[sink][epoch] for sink in line.rows if sink in shown}
+        if counts != dict(line.rows):
+            found.append(f"epoch {epoch}: the ledger counts {dict(line.rows)} rows, the sinks hold {counts}")
+    return found

@@ -1,0 +1,42 @@
+"""A raw read of Kafka's logs: contiguous sequences, and one end marker for each producer epoch and partition."""
+
+from onceward.proof.history import History, LogBatch, Place
+
+
+def raw_log(history: History) -> list[str]:
+    """Each transaction's records in a partition: sequences from 0 without a gap, then exactly one end marker."""
+    return [line for place, batches in history.log.items() for line in _partition(place, batches)]
+
+
+def _partition(place: Place, batches: tuple[LogBatch, ...]) -> list[str]:
+    found: list[str] = []
+    following: dict[tuple[int, int], int] = {}  # the next sequence of each identity
+    open_now: dict[int, tuple[int, set[int]]] = {}  # by producer id: its epoch, and our epochs in it
+    ended: set[tuple[int, int]] = set()
+    marked: set[tuple[int, int]] = set()
+    for batch in batches:
+        identity = (batch.producer_id, batch.producer_epoch)
+        if batch.kind == "data":
+            if batch.sequence != following.get(identity, 0):
+                found.append(f"{place}: sequence {batch.sequence} of {identity}, not {following.get(identity, 0)}")
+            following[identity] = batch.sequence + batch.rows
+            epoch, ours = open_now.setdefault(batch.producer_id, (batch.producer_epoch, set()))
+            if epoch != batch.producer_epoch:
+                found.append(f"{place}: {identity} writes into the open transaction of producer epoch {epoch}")
+            if identity in ended:
+                found.append(f"{place}: {identity} writes after its end marker")
+            ours.add(batch.epoch)
+            if len(ours) > 1:
+                found.append(f"{place}: one transaction, {identity}, holds epochs {sorted(ours)}")
+        else:
+            # An end marker carries the producer epoch of the next transaction (KIP-890), unless the broker fenced.
+            was = open_now.pop(batch.producer_id, None)
+            if was is not None:
+                ended.add((batch.producer_id, was[0]))
+            if identity in marked:
+                found.append(f"{place}: a second end marker of {identity}")
+            marked.add(identity)
+    found += [
+        f"{place}: producer {producer}, epoch {epoch} has no end marker" for producer, (epoch, _) in open_now.items()
+    ]
+    return found

@@ -1,0 +1,33 @@
+"""Looks for a planted bug: after how many schedules does which checker catch it?"""
+
+import itertools
+from dataclasses import dataclass
+
+from onceward.proof.planted import PLANTS
+from onceward.proof.simulation.campaign import quick
+from onceward.proof.simulation.schedule import scheduled
+from onceward.proof.simulation.simulate import simulate
+
+
+@dataclass(frozen=True, slots=True)
+class Caught:
+    """By which checkers, if any, after how many schedules."""
+
+    checkers: list[str]
+    schedules: int
+    seed: int = -1
+
+
+def hunt(name: str, bound: int) -> Caught:
+    """Run schedules until the bug shows, at most `bound`; those of pipelines that cannot have it are passed over."""
+    plant, tried = PLANTS[name], 0
+    with quick():
+        for seed in itertools.count():
+            schedule = scheduled(seed)
+            if not plant.shows_in(schedule.shape):
+                continue
+            tried += 1
+            run = simulate(schedule, plant.parts)
+            if run.violations or tried == bound:
+                return Caught(list(run.violations), tried, seed)
+    raise AssertionError("seeds never end")

@@ -1,0 +1,115 @@
+"""The home's file system, in memory: what is synced survives a power cut, what is not may not."""
+
+from collections.abc import Callable
+from random import Random
+
+
+class Disk:
+    """Files, and what each of them was before its last write that is not synced yet."""
+
+    def __init__(self) -> None:
+        self.files: dict[str, bytes] = {}
+        self._folders: dict[str, list[str]] = {}  # listed before, and not changed since
+        self.before: dict[str, bytes | None] = {}
+        self.fragile: set[str] = set()  # data not synced either: a power cut may tear them
+
+    def put(self, name: str, data: bytes, *, fragile: bool = False) -> None:
+        """There for every process; not yet for ever."""
+        old = self.files.get(name)
+        self.before.setdefault(name, old)
+        if old is None:
+            self._folders.clear()
+        self.files[name] = data
+        (self.fragile.add if fragile else self.fragile.discard)(name)
+
+    def names(self, folder: str) -> list[str]:
+        """What is in a folder, sorted."""
+        found = self._folders.get(folder)
+        if found is None:
+            prefix = f"{folder}/"
+            at = len(prefix)
+            found = sorted([name[at:] for name in self.files if name.startswith(prefix)])
+            self._folders[folder] = found
+        return [*found]
+
+    def drop(self, name: str) -> None:
+        """Take it away, for ever."""
+        self.files.pop(name, None)
+        self.before.pop(name, None)
+        self._folders.clear()
+
+    def keep(self, name: str) -> None:
+        """For ever."""
+        self.before.pop(name, None)
+        self.fragile.discard(name)
+
+    def cut_power(self, random: Random) -> None:
+        """Each unsynced write is there, or not, or torn."""
+        for name, old in sorted(self.before.items()):
+            fate = random.random()
+            if fate < 0.5:
+                if old is None:
+                    del self.files[name]
+                else:
+                    self.files[name] = old
+            elif fate < 0.7 and name in self.fragile:
+                self.files[name] = self.files[name][: len(self.files[name]) // 2]
+        self.before.clear()
+        self.fragile.clear()
+        self._folders.clear()
+
+
+class Mount:
+    """The disk as one driver sees it: `onceward.epoch.storage.Storage`. Each call is a step, a write is two.
+
+    As LocalStorage does it: written beside and synced, renamed (others see it), then the folder is synced.
+    """
+
+    def __init__(self, disk: Disk, enter: Callable[[str, str], bool], step: Callable[[str, str], None]) -> None:
+        """`enter` is a step that may raise OSError, and answers whether the call is to fail after its effect."""
+        self._disk, self._enter, self._step = disk, enter, step
+
+    def read(self, name: str) -> bytes | None:
+        """The file's bytes."""
+        if not name.startswith("decisions/"):  # a claimed slot never changes: no matter when it is read
+            self._step("read", name)
+        return self._disk.files.get(name)
+
+    def names(self, folder: str) -> list[str]:
+        """The file names in a folder, sorted."""
+        self._step("list", folder)
+        return self._disk.names(folder)
+
+    def replace(self, name: str, data: bytes, *, sync: bool = True) -> None:
+        """Whole, instead of what was there."""
+        broken = self._enter("write", name)
+        self._disk.put(name, data, fragile=not sync)
+        if broken:
+            raise OSError(f"{name}: written, but the disk said no")
+        if sync:
+            self._step("sync", name)
+            self._disk.keep(name)
+
+    def claim(self, name: str, data: bytes) -> bool:
+        """Whole, unless there is one."""
+        broken = self._enter("claim", name)
+        if name in self._disk.files:
+            return False
+        self._disk.put(name, data)
+        if broken:
+            raise OSError(f"{name}: claimed, but the disk said no")
+        self._step("sync", name)
+        self._disk.keep(name)
+        return True
+
+    def remove(self, name: str) -> None:
+        """None there is fine."""
+        self._step("remove", name)
+        self._disk.drop(name)
+
+    def sync(self, name: str) -> None:
+        """For a file that somebody else wrote."""
+        self._step("sync", name)
+        if name not in self._disk.files:
+            raise FileNotFoundError(name)
+        self._disk.keep(name)

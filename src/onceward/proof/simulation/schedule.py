@@ -1,0 +1,124 @@
+"""A schedule: which pipeline runs, and which fault happens at which step. Everything else follows from it.
+
+A seed makes a schedule, and a schedule without some of its faults is a schedule again: that is what shrinking needs.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from random import Random
+from typing import Final, NamedTuple
+
+# Who runs: kill (the process), power (the machine: unsynced writes go), pause (a zombie), resume, switch, start.
+CONTROL: Final = ("kill", "power", "pause", "resume", "switch", "start")
+DISK: Final = ("disk-before", "disk-after")  # an error of the home's file system, without or with the effect
+SINK: Final = ("sink-before", "sink-after", "task")  # an error of a store; a task that dies and lives on as a zombie
+NETWORK: Final = ("lose-request", "lose-answer", "delay", "duplicate", "hold", "timeout")
+FAULTS: Final = (*CONTROL, *DISK, *SINK, *NETWORK)
+
+_WEIGHTS: Final[Mapping[str, int]] = {
+    "kill": 8, "power": 4, "pause": 7, "resume": 7, "switch": 5, "start": 2, "disk-before": 1, "disk-after": 2,
+    "sink-before": 2, "sink-after": 3, "task": 3, "lose-request": 2, "lose-answer": 4, "delay": 6, "duplicate": 3,
+    "hold": 4, "timeout": 4,
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """A kind of pipeline. `span`: about how many steps a run without faults takes."""
+
+    name: str
+    stores: int
+    kafka: bool
+    span: int
+
+
+SHAPES: Final = (
+    Shape("kafka", 0, kafka=True, span=90),
+    Shape("kafka+store", 1, kafka=True, span=116),
+    Shape("kafka+2 stores", 2, kafka=True, span=139),
+    Shape("store", 1, kafka=False, span=90),
+    Shape("2 stores", 2, kafka=False, span=113),
+)
+BY_NAME: Final = {shape.name: shape for shape in SHAPES}
+
+
+# Steps that others can notice; the rest only look. And those around a decision, where most harm can be done.
+HEAVY: Final = frozenset(
+    {"write", "claim", "sync", "log", "send", "answer", "send-end", "answer-end", "publish", "drop", "stage", "task",
+     "vote"}
+)  # fmt: skip
+CRITICAL: Final = frozenset({"claim", "send-end", "answer-end", "publish"})
+PATIENCE: Final = 40  # steps that a fault waits for one that suits it
+
+
+class Fault(NamedTuple):
+    """What goes wrong once the world has made `step` steps. `argument`: whose turn, how long, or which half is lost.
+
+    It also says where: of four, two happen at any step, one at a step that changes something, one around a decision.
+    """
+
+    step: int
+    kind: str
+    argument: int = 0
+
+    def fits(self, what: str, now: int) -> bool:
+        """Whether it happens at this step."""
+        where = self.argument % 4
+        return where < 2 or what in (HEAVY if where == 2 else CRITICAL) or now - self.step > PATIENCE
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """All there is to know about a run."""
+
+    seed: int  # makes the plan of the input, and whether ledger writes lag
+    shape: Shape
+    faults: tuple[Fault, ...] = ()
+    epochs: int = 3
+    max_producer_epoch: int = 32_767
+
+
+def scheduled(seed: int) -> Schedule:
+    """The schedule of a seed."""
+    random = Random(seed)  # noqa: S311 - a seed replays a failure
+    dice = random.random
+    shape = SHAPES[int(dice() * len(SHAPES))]
+    kinds, weights = _CHOICES[shape]
+    faults, step = list[Fault](), 0
+    for kind in random.choices(kinds, weights, k=1 + int(dice() * 5)):
+        # Half of them come in bursts: races need several events within a few steps.
+        near = dice()
+        step = step + 1 + int(near * 16) if near < 0.5 else int(dice() * shape.span * 1.2)
+        faults.append(Fault(step, kind, int(dice() * 64)))
+        if kind == "pause" and dice() < 0.8:  # it wakes while its successor starts, or later
+            gap = 15 + int(dice() * 30) if dice() < 0.5 else 20 + int(dice() * 130)
+            faults.append(Fault(step + gap, "resume", int(dice() * 64)))
+        if kind == "kill" and dice() < 0.3:  # and again, in the recovery or soon after it
+            faults.append(Fault(step + 1 + int(dice() * 110), "kill", int(dice() * 64)))
+    if dice() < 0.08:  # paused at its decision, awake during its successor's start
+        step = int(dice() * shape.span)
+        faults += [Fault(step, "pause", 3), Fault(step + 12 + int(dice() * 45), "resume")]
+    if dice() < 0.1:  # a duel: two drivers take turns, every few steps
+        step = int(dice() * shape.span)
+        faults.append(Fault(step, "pause" if dice() < 0.5 else "start", 1 + 2 * int(dice() * 8)))
+        step += 1 + int(dice() * 60)
+        faults.append(Fault(step, "resume"))
+        for _ in range(4 + int(dice() * 12)):
+            step += 1 + int(dice() * 4)
+            faults.append(Fault(step, "switch"))
+    small = dice() < 0.25
+    return Schedule(seed, shape, tuple(sorted(faults)), max_producer_epoch=5 if small else 32_767)
+
+
+def _applies(kind: str, shape: Shape) -> bool:
+    if kind in NETWORK:
+        return shape.kafka
+    return shape.stores > 0 if kind in {"sink-before", "sink-after"} else True
+
+
+def _choices(shape: Shape) -> tuple[list[str], list[int]]:
+    kinds = [kind for kind in FAULTS if _applies(kind, shape)]
+    return kinds, [_WEIGHTS[kind] for kind in kinds]
+
+
+_CHOICES: Final = {shape: _choices(shape) for shape in SHAPES}

@@ -1,0 +1,222 @@
+"""One schedule from beginning to end: builds the world, runs it, reads it, and lets the checkers judge."""
+
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from onceward.epoch import term as terms
+from onceward.epoch.home import CHECKPOINT, Home
+from onceward.epoch.ledger import Ledger
+from onceward.errors import LedgerCorrupt
+from onceward.kafka import marker as markers
+from onceward.pipeline.checkpoint import Checkpoint
+from onceward.proof.checkers import judge
+from onceward.proof.history import History, LedgerLine, LogBatch, Observed, Part, Place, Row
+from onceward.proof.simulation.broker import Broker
+from onceward.proof.simulation.disk import Mount
+from onceward.proof.simulation.driver import PIPELINE, Parts, drive
+from onceward.proof.simulation.engine import Engine
+from onceward.proof.simulation.kafka_sink import PARTITIONS, SimulatedKafkaSink
+from onceward.proof.simulation.kafka_sink import TOPIC as OUT
+from onceward.proof.simulation.schedule import Schedule
+from onceward.proof.simulation.store import Store, StoreSink
+from onceward.proof.simulation.wire import MemoryWire
+from onceward.proof.simulation.world import Driver, World
+
+if TYPE_CHECKING:
+    from onceward.epoch.contract import TwoPhaseCommitSink
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What came of a schedule."""
+
+    schedule: Schedule
+    history: History
+    violations: Mapping[str, list[str]]
+    steps: int
+    drivers: int
+    reached: frozenset[tuple[str, str]]
+    trace: tuple[tuple[int, str], ...] = ()  # if it was asked for
+
+
+class Simulation:
+    """A world with a pipeline in it."""
+
+    def __init__(self, schedule: Schedule, parts: Parts, story: list[str] | None, *, trace: bool) -> None:
+        self.world = World(schedule, story=story, trace=trace)
+        self.parts = parts
+        self.engine = Engine(schedule.seed, schedule.epochs)
+        names = [f"s{number}" for number in range(schedule.shape.stores)]
+        self.stores: dict[str, Store] = {name: (parts.store or Store)(name) for name in names}
+        self.broker: Broker | None = None
+        world = self.world
+        world.body = self._drive
+        world.observe = self.observe
+        last = f"{CHECKPOINT}/commits/{schedule.epochs - 1}"
+        world.finished = lambda: last in world.disk.files
+        if schedule.shape.kafka:
+            broker = self.broker = (parts.broker or Broker)(schedule.max_producer_epoch)
+            broker.create(OUT, PARTITIONS)
+            world.time_out = lambda: "the broker aborts the open transaction" if broker.time_out(PIPELINE) else ""
+            world.hold, world.release = self._hold, self._release
+
+    def run(self) -> Run:
+        """Everything, to the end."""
+        self.world.run()
+        if self.broker is not None:
+            self._release()
+        self.observe()
+        history = self.read()
+        world = self.world
+        found = judge(history)
+        trace, reached = tuple(world.trace or ()), frozenset(world.reached)
+        return Run(world.schedule, history, found, world.clock, len(world.drivers), reached, trace)
+
+    def observe(self) -> None:
+        """A look from outside."""
+        visible: dict[str, dict[Place, tuple[Part, ...]]] = {
+            name: {(name, 0): _parts(store.rows)} for name, store in self.stores.items()
+        }
+        settled, group, marker = True, None, None
+        if self.broker is not None:
+            settled = self.broker.settled
+            visible["kafka"] = {place: _parts(rows) for place, rows in self._kafka_rows().items()}
+            held = self.broker.groups.get(PIPELINE)
+            if held is not None and held.committed:
+                group = {place: offset for place, (offset, _) in held.committed.items()}
+                found = markers.newest(text for _, text in held.committed.values())
+                marker = found.epoch if found is not None else None
+        decided = self._decided(marker)
+        self.world.events.append(Observed(self.world.clock, settled, decided, visible, group, marker))
+
+    def read(self) -> History:
+        """Everything that can be found out at the end."""
+        storage = self._quiet_mount()
+        checkpoint = Checkpoint(Home(storage, "home", "home/checkpoint"))
+        planned: dict[int, dict[Place, int]] = {}
+        for name in storage.names(f"{CHECKPOINT}/offsets"):
+            planned[int(name)] = {(*place,): end for place, end in checkpoint.positions(int(name)).kafka.items()}
+        sinks: dict[str, dict[Place, tuple[Row, ...]]] = {
+            name: {(name, 0): tuple(store.rows)} for name, store in self.stores.items()
+        }
+        log: dict[Place, tuple[LogBatch, ...]] = {}
+        group = None
+        if self.broker is not None:
+            sinks["kafka"] = {place: tuple(rows) for place, rows in self._kafka_rows().items()}
+            log = {place: _raw(self.broker, place) for place in self.broker.logs}
+            held = self.broker.groups.get(PIPELINE)
+            group = {place: offset for place, (offset, _) in held.committed.items()} if held is not None else {}
+        ledger = Ledger(storage, terms.boundaries(storage), _lineage(storage))
+        lines: tuple[LedgerLine, ...] = ()
+        with suppress(LedgerCorrupt):  # every driver has said so by then
+            lines = tuple(
+                LedgerLine(e.epoch, e.term, e.phase, {name: part.rows for name, part in e.sinks.items()})
+                for e in ledger.newest(100)
+            )
+        return History(
+            events=tuple(self.world.events),
+            input=self.engine.input,
+            planned=planned,
+            sinks=sinks,
+            log=log,
+            group=group,
+            ledger=lines,
+            decisions=_decisions(self.world.disk.files),
+            state=self.engine.states.get(self.engine.epochs, {}),
+            left_behind=tuple(self._left_behind()),
+        )
+
+    def _drive(self, driver: Driver) -> None:
+        sinks: dict[str, TwoPhaseCommitSink] = {
+            name: (self.parts.store_sink or StoreSink)(self.world, store) for name, store in self.stores.items()
+        }
+        if self.broker is not None:
+            kind = self.parts.kafka_sink or SimulatedKafkaSink
+            arguments = (self.parts.transactor,) if self.parts.transactor is not None else ()
+            sinks["kafka"] = kind(self.world, MemoryWire(self.world, self.broker), *arguments)
+        drive(self.world, driver, self.parts, self.engine, sinks)
+
+    def _hold(self) -> bool:
+        assert self.broker is not None
+        was, self.broker.held = self.broker.held, True
+        return not was
+
+    def _release(self) -> None:
+        assert self.broker is not None
+        self.broker.held = False
+        self.broker.settle()
+
+    def _kafka_rows(self) -> dict[Place, list[Row]]:
+        assert self.broker is not None
+        return {
+            place: [row for batch in log.visible() for row in batch.rows] for place, log in self.broker.logs.items()
+        }
+
+    def _decided(self, marker: int | None) -> frozenset[int]:
+        if self.broker is not None:
+            return frozenset(range(marker + 1)) if marker is not None else frozenset()
+        files = self.world.disk.files
+        slots = [name for name in files if name.startswith("decisions/")]
+        return frozenset(int(name[10:22]) for name in slots if b'"decided":null' not in files[name])
+
+    def _left_behind(self) -> list[str]:
+        found = [f"{name} still has {which} staged" for name, store in self.stores.items() for which in store.staged]
+        if self.broker is not None:
+            found += [
+                f"transaction of {name} is {held.state}"
+                for name, held in self.broker.transactions.items()
+                if held.state in {"ongoing", "committing", "aborting"}
+            ]
+            found += [
+                f"{place}: readers stop at {log.stable} of {log.end}"
+                for place, log in self.broker.logs.items()
+                if log.stable != log.end
+            ]
+        return found
+
+    def _quiet_mount(self) -> Mount:
+        return Mount(self.world.disk, lambda *_: False, lambda *_: None)
+
+
+def simulate(
+    schedule: Schedule, parts: Parts | None = None, story: list[str] | None = None, *, trace: bool = False
+) -> Run:
+    """Run a schedule; `parts` replaces pieces of the drivers, `story` is filled with what happens."""
+    return Simulation(schedule, parts or Parts(), story, trace=trace).run()
+
+
+def _parts(rows: list[Row]) -> tuple[Part, ...]:
+    counts: dict[tuple[int, int, int], int] = {}
+    for row in rows:
+        which = row[3:]
+        counts[which] = counts.get(which, 0) + 1
+    return tuple(Part(*which, count) for which, count in counts.items())
+
+
+def _raw(broker: Broker, place: Place) -> tuple[LogBatch, ...]:
+    return tuple(
+        LogBatch(
+            stored.kind,
+            stored.producer_id,
+            stored.producer_epoch,
+            stored.sequence,
+            stored.count if stored.kind == "data" else 0,
+            stored.rows[0].epoch if stored.kind == "data" else -1,
+        )
+        for stored in broker.logs[place].batches
+    )
+
+
+def _decisions(files: Mapping[str, bytes]) -> tuple[tuple[int, int], ...]:
+    slots = [name for name in sorted(files) if name.startswith("decisions/") and b'"decided":null' not in files[name]]
+    made = [msgspec.json.decode(files[name].split(b"\n")[0])["decided"] for name in slots]
+    return tuple((entry["epoch"], entry["term"]) for entry in made)
+
+
+def _lineage(storage: Mount) -> str:
+    deed = storage.read("pipeline.json") or b"{}\n"
+    return str(msgspec.json.decode(deed.split(b"\n")[0]).get("lineage", ""))

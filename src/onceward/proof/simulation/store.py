@@ -1,0 +1,137 @@
+"""A store with a marker, and a sink on it that keeps the contract: staged by try, published at once with the marker."""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from onceward.epoch.contract import Committable, EpochContext, LastCommit, Owner, TwoPhaseCommitSink
+from onceward.epoch.outcome import Outcome
+from onceward.errors import SinkUnreachable, StagingLost
+from onceward.proof.history import Row
+from onceward.proof.simulation.engine import Batch, TaskLost, of_rows
+from onceward.proof.simulation.world import World
+
+TASKS: Final = 2
+Try = tuple[str, int, int, int]  # lineage, epoch, term, attempt
+
+
+class Store:
+    """A database far away: it outlives every driver and the machine they run on."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.staged: dict[Try, dict[str, list[Row]]] = {}  # by task attempt
+        self.rows: list[Row] = []
+        # Epoch and term by lineage, written with the rows. Another pipeline has written to the same store before.
+        self.markers: dict[str, tuple[int, int]] = {"another": (7, 1)}
+
+    def stage(self, which: Try, part: str, rows: list[Row]) -> None:
+        """A task's write. Without its staging place, which an abort has dropped, it fails."""
+        if which not in self.staged:
+            raise SinkUnreachable(f"{self.name}: no staging for {which}")
+        self.staged[which][part] = rows
+
+    def publish(self, which: Try, parts: list[str], term: int) -> bool:
+        """One transaction: the rows that the vote names, the marker, and the staging goes. False: it is gone."""
+        lineage, epoch, _, _ = which
+        if self.committed(lineage) >= epoch:
+            return True
+        if which not in self.staged:
+            return False
+        staged = self.staged.pop(which)
+        for part in parts:
+            self.rows += staged[part]
+        self.markers[lineage] = (epoch, term)
+        return True
+
+    def committed(self, lineage: str) -> int:
+        """The last epoch of a lineage that is in."""
+        return self.markers.get(lineage, (-1, 0))[0]
+
+    def drop(self, lineage: str, epoch: int, term: int) -> None:
+        """What this term or an older one has staged up to this epoch."""
+        for which in [w for w in self.staged if w[0] == lineage and w[1] <= epoch and w[2] <= term]:
+            del self.staged[which]
+
+
+class StoreSink(TwoPhaseCommitSink):
+    """One driver's door to a store."""
+
+    def __init__(self, world: World, store: Store) -> None:
+        self.world, self.store = world, store
+        self._parts: list[str] = []
+
+    def open(self, owner: Owner) -> None:
+        """Nothing to take over: terms are compared at each call."""
+        super().open(owner)
+
+    def last_commit(self) -> LastCommit | None:
+        """The marker."""
+        lineage = self.owner.lineage
+        marker = self.call("marker", lambda: self.store.markers.get(lineage))
+        return LastCommit(lineage=lineage, epoch=marker[0], term=marker[1]) if marker is not None else None
+
+    def begin(self, context: EpochContext) -> None:
+        """A staging place of this try's own."""
+        self._parts = []
+        self.call("begin", lambda: self.store.staged.setdefault(self.which(context), {}))
+
+    def write(self, context: EpochContext, rows: Batch) -> Outcome:
+        """Each task stages its part under its own name, and reports it."""
+        made = rows.rows(self.owner.term, context.attempt)
+        which = self.which(context)
+        for task in range(TASKS):
+            mine = [row for row in made if row.key % TASKS == task]
+            if (late := self.world.task_dies(f"stage {self.store.name}")) is not None:
+                # The next attempt of the task starts while this one, out of sight, is still about to write.
+                self.world.later(late, self._zombie(which, f"{task}.0", mine), f"a zombie task stages {which}")
+                self._stage(which, f"{task}.1", mine)
+                if late % 2:
+                    raise TaskLost(f"task {task} of {self.store.name} failed too often")
+            else:
+                self._stage(which, f"{task}.0", mine)
+        return of_rows(made)
+
+    def pre_commit(self, context: EpochContext, outcome: Outcome) -> Committable:  # noqa: ARG002
+        """Only what reports name counts."""
+        self.world.step("vote", self.store.name)
+        return {"version": 1, "try": list(self.which(context)), "parts": self._parts}
+
+    def commit(self, context: EpochContext, committable: Committable) -> None:
+        """At once, with the marker."""
+        lineage, epoch, term, attempt = committable["try"]
+        which = (lineage, epoch, term, attempt)
+        if not self.call("publish", lambda: self.store.publish(which, committable["parts"], self.owner.term)):
+            raise StagingLost(f"{self.store.name}: epoch {context.epoch}, {which} is neither staged nor visible")
+
+    def abort(self, context: EpochContext) -> None:
+        """Of this term or older."""
+        self.call("drop", lambda: self.store.drop(self.owner.lineage, context.epoch, self.owner.term))
+
+    def digest(self, context: EpochContext, rows: Batch) -> Outcome:
+        """What `write` would have returned."""
+        return of_rows(rows.rows(self.owner.term, context.attempt))
+
+    def which(self, context: EpochContext) -> Try:
+        """The name of this try's staging."""
+        return (self.owner.lineage, context.epoch, self.owner.term, context.attempt)
+
+    def call(self, what: str, effect: Callable[[], Any]) -> Any:
+        """One request to the store, which may fail before or after its effect."""
+        mode = self.world.enter_sink(what, self.store.name)
+        if mode == "sink-before":
+            raise SinkUnreachable(f"{self.store.name} did not answer")
+        result = effect()
+        if mode == "sink-after":
+            raise SinkUnreachable(f"{self.store.name}: the answer was lost")
+        return result
+
+    def _stage(self, which: Try, part: str, rows: list[Row]) -> None:
+        self.call("stage", lambda: self.store.stage(which, part, rows))
+        self._parts.append(part)
+
+    def _zombie(self, which: Try, part: str, rows: list[Row]) -> Callable[[], None]:
+        def write() -> None:
+            if which in self.store.staged:
+                self.store.stage(which, part, rows)
+
+        return write

@@ -1,0 +1,114 @@
+"""The network between drivers and the broker in memory: requests and answers that get lost, late or doubled.
+
+Stands in for `onceward.kafka.wire.Wire`, so that the production `Transactor` runs on it with the real request classes.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from onceward.kafka.wire import AnswerLost
+from onceward.proof.simulation.broker import Broker, Place
+from onceward.proof.simulation.world import World
+
+
+@dataclass(slots=True)
+class Answer:
+    """Whatever a response of Kafka's protocol has that somebody reads."""
+
+    error_code: int = 0
+    producer_id: int = -1
+    producer_epoch: int = -1
+    name: str = ""
+    partition_index: int = 0
+    committed_offset: int = -1
+    metadata: str | None = ""
+    topics: list["Answer"] = field(default_factory=list)
+    partitions: list["Answer"] = field(default_factory=list)
+    groups: list["Answer"] = field(default_factory=list)
+
+
+class MemoryWire:
+    """One driver's connections."""
+
+    def __init__(self, world: World, broker: Broker) -> None:
+        self._world, self._broker = world, broker
+
+    def call_coordinator(self, key: str, kind: int, request: Callable[[], Any]) -> Any:  # noqa: ARG002 - one broker
+        """Send to the coordinator."""
+        made = request()
+        return self.exchange(type(made).__name__, lambda: carry_out(self._broker, made))
+
+    def forget_coordinator(self, key: str, kind: int) -> None:
+        """There is only one."""
+
+    def produce(
+        self, name: str, identity: tuple[int, int], place: Place, sequence: int, rows: list[Any]
+    ) -> tuple[int, int]:
+        """A record batch to its partition's leader."""
+        act = self._broker.produce
+        what = f"Produce {place} {identity} from {sequence}" if self._world.story is not None else "Produce"
+        return self.exchange(what, lambda: act(name, identity, place, sequence, len(rows), rows))  # type: ignore[no-any-return]
+
+    def exchange(self, what: str, effect: Callable[[], Any]) -> Any:
+        """A request and its answer, each a step, each with its own accidents."""
+        world = self._world
+        ends = what == "EndTxnRequest"
+        kind, steps = world.enter_network("send-end" if ends else "send", what)
+        if kind:
+            world.tell(f"!! {kind} of {what}")
+        if kind == "lose-request":
+            raise AnswerLost(f"{what} was lost")
+        if kind == "delay":
+            world.later(steps, effect, what)
+            raise AnswerLost(f"{what} is late")
+        answer = effect()
+        if kind == "duplicate":
+            world.later(steps, effect, f"{what}, again")
+        world.step("answer-end" if ends else "answer", what)
+        if kind == "lose-answer":
+            raise AnswerLost(f"the answer to {what} was lost")
+        return answer
+
+
+def carry_out(broker: Broker, request: Any) -> Answer:
+    """A request of Kafka's protocol, answered by the broker in memory."""
+    return _HANDLERS[type(request).__name__](broker, request)
+
+
+def _init(broker: Broker, request: Any) -> Answer:
+    expected = (request.producer_id, request.producer_epoch) if request.producer_id >= 0 else None
+    return Answer(*broker.init(request.transactional_id, expected))
+
+
+def _end(broker: Broker, request: Any) -> Answer:
+    identity = (request.producer_id, request.producer_epoch)
+    return Answer(*broker.end(request.transactional_id, identity, commit=request.committed))
+
+
+def _mark(broker: Broker, request: Any) -> Answer:
+    offsets = {
+        (topic.name, part.partition_index): (part.committed_offset, part.committed_metadata)
+        for topic in request.topics
+        for part in topic.partitions
+    }
+    identity = (request.producer_id, request.producer_epoch)
+    number = broker.mark(request.transactional_id, request.group_id, identity, offsets)
+    return Answer(topics=[Answer(name=request.group_id, partitions=[Answer(number)])])
+
+
+def _fetch(broker: Broker, request: Any) -> Answer:
+    found = broker.offsets(request.groups[0].group_id)
+    topics: dict[str, Answer] = {}
+    for (topic, place), (number, offset, metadata) in found.items():
+        part = Answer(number, partition_index=place, committed_offset=offset, metadata=metadata)
+        topics.setdefault(topic, Answer(name=topic)).partitions.append(part)
+    return Answer(groups=[Answer(topics=list(topics.values()))])
+
+
+_HANDLERS: dict[str, Callable[[Broker, Any], Answer]] = {
+    "InitProducerIdRequest": _init,
+    "EndTxnRequest": _end,
+    "TxnOffsetCommitRequest": _mark,
+    "OffsetFetchRequest": _fetch,
+}

@@ -1,0 +1,295 @@
+"""The world that drivers run in: whose turn it is, what goes wrong now, and what is still on its way.
+
+One counter of steps, one list of faults. Every call of a driver to disk, store or broker passes through `step`; when
+the counter reaches a fault, it happens there. So a schedule replays exactly.
+"""
+
+from collections.abc import Callable
+from random import Random
+from typing import Final
+
+from onceward.proof.history import Began, Ended, Event
+from onceward.proof.simulation.disk import Disk, Mount
+from onceward.proof.simulation.fibres import Killed, fibre
+from onceward.proof.simulation.schedule import CONTROL, Fault, Schedule
+
+MAX_DRIVERS: Final = 14
+MAX_STEPS: Final = 6_000
+NEVER: Final = 1 << 60
+TRANSACTION_TIMEOUT_S: Final = 60.0  # of waiting, all drivers together
+
+READY, PARKED, GONE = "ready", "parked", "gone"
+
+
+class Driver:
+    """One process of the pipeline."""
+
+    def __init__(self, number: int, body: Callable[["Driver"], None]) -> None:
+        self.number = number
+        self.state = READY
+        self.term = 0
+        self.since = 0  # how many events there were when it started
+        self.fibre = fibre(lambda: body(self))
+
+
+class World:
+    """Everything but the pieces that are far away."""
+
+    def __init__(self, schedule: Schedule, *, story: list[str] | None = None, trace: bool = False) -> None:
+        self.schedule = schedule
+        self.disk = Disk()
+        self.clock = 0
+        self.now = 0.0
+        self.events: list[Event] = []
+        self.drivers: list[Driver] = []
+        self.story = story
+        self.trace: list[tuple[int, str]] | None = [] if trace else None  # step by step, what it was
+        self.reached: set[tuple[str, str]] = set()  # fault and step at which it happened
+        self.body: Callable[[Driver], None] = lambda _: None
+        self.observe: Callable[[], None] = lambda: None
+        self.time_out: Callable[[], str] = lambda: ""  # what time passing does to Kafka's transactions
+        self.hold: Callable[[], bool] = lambda: False
+        self.release: Callable[[], None] = lambda: None
+        self.finished: Callable[[], bool] = lambda: False
+        self._faults = list(reversed(schedule.faults))
+        self._late: list[tuple[int, int, Callable[[], object], str]] = []
+        self._armed: dict[str, int] = {}
+        self._current: Driver | None = None
+        self._preferred: Driver | None = None
+        self._numbers = 0
+        self._waited = 0.0
+        self._due = self._faults[-1].step if self._faults else NEVER
+
+    def step(self, what: str, about: object = "") -> None:
+        """Somebody else may act here, or something go wrong."""
+        self.clock = clock = self.clock + 1
+        if self.story is not None:
+            self.tell(f"{what} {about}")
+        if self.trace is not None:
+            self.trace.append((clock, what))
+        if clock >= self._due:
+            self._happen(what)
+        if clock > MAX_STEPS:
+            raise Killed
+
+    def sleep(self, seconds: float) -> None:
+        """Time passes."""
+        self.now += seconds
+        self._waited += seconds
+        if self._waited > TRANSACTION_TIMEOUT_S:
+            self._waited = 0.0
+            self.time_out()
+        self.step("wait", f"{seconds} s")
+
+    def time(self) -> float:
+        """The clock that deadlines are measured with."""
+        return self.now
+
+    def mount(self) -> Mount:
+        """The disk, for the driver that runs."""
+        return Mount(self.disk, self._enter_disk, self.step)
+
+    def enter_sink(self, what: str, about: str) -> str:
+        """A step at a store; what is to go wrong with it."""
+        self.step(what, about)
+        return self._take("sink-before", "sink-after") if self._armed else ""
+
+    def enter_network(self, what: str, about: object) -> tuple[str, int]:
+        """A step at the network; what is to go wrong with this request, and for how long."""
+        self.step(what, about)
+        if self._armed:
+            for kind in ("lose-request", "lose-answer", "delay", "duplicate"):
+                if kind in self._armed:
+                    return kind, self._armed.pop(kind)
+        return "", 0
+
+    def task_dies(self, about: object) -> int | None:
+        """Whether a task dies here, and after how many steps its zombie writes."""
+        self.step("task", about)
+        return self._armed.pop("task", None) if self._armed else None
+
+    def later(self, steps: int, act: Callable[[], object], says: str) -> None:
+        """Something is on its way."""
+        self._numbers += 1
+        self._late.append((self.clock + 1 + steps, self._numbers, act, says))
+        self._late.sort(reverse=True)
+        self._set_due()
+
+    def began(self, term: int, after_epoch: int) -> None:
+        """The driver that runs has recovered."""
+        assert self._current is not None
+        self.events.append(Began(self._current.number, term, after_epoch))
+
+    def tell(self, text: str) -> None:
+        """A line of the story."""
+        if self.story is not None:
+            who = f"driver {self._current.number}" if self._current is not None else "world"
+            term = f" (term {self._current.term})" if self._current is not None and self._current.term else ""
+            self.story.append(f"{self.clock:4d}  {who}{term}: {text}")
+
+    def run(self) -> None:
+        """Until the input is processed and everybody has ended; then one more start, which finds all in order.
+
+        Where the newest driver was also the last to end, and nothing was on its way, only some schedules have that.
+        """
+        last = False
+        while (driver := self._next()) is not None or not last:
+            if driver is None:
+                if self._in_order() and self.schedule.seed % 4:
+                    break
+                last = True
+                self._deliver_all()
+                self._faults.clear()
+                self._armed.clear()
+                driver = self._start()
+            self._current = driver
+            driver.fibre.resume()
+            self._current = None
+            if not driver.fibre.alive:
+                driver.state = GONE
+            self._bury()
+        self._deliver_all()
+
+    def _in_order(self) -> bool:
+        """Since the newest driver started, nobody else was there, and it has finished."""
+        newest = max(self.drivers, key=lambda driver: driver.term)
+        ends = [event for event in self.events[newest.since :] if isinstance(event, Ended)]
+        return ends == [Ended(newest.number, "finished")] and not self._late
+
+    def ended(self, how: str, says: str = "") -> None:
+        """The driver that runs stops by itself."""
+        assert self._current is not None
+        self._current.state = GONE
+        self.tell(f"ends: {how} {says}")
+        self.events.append(Ended(self._current.number, how, says))
+
+    def _next(self) -> Driver | None:
+        preferred, self._preferred = self._preferred, None
+        if preferred is not None and preferred.state is READY:
+            return preferred
+        for driver in reversed(self.drivers):
+            if driver.state is READY:
+                return driver
+        if self.clock > MAX_STEPS:
+            return None
+        if not self.finished() and len(self.drivers) < MAX_DRIVERS:
+            return self._start()
+        for driver in self.drivers:
+            if driver.state is PARKED:
+                self._wake(driver)
+                return driver
+        return None
+
+    def _start(self) -> Driver:
+        driver = Driver(len(self.drivers) + 1, self.body)
+        driver.since = len(self.events)
+        self.drivers.append(driver)
+        if self.story is not None:
+            self.tell(f"driver {driver.number} starts")
+        return driver
+
+    def _wake(self, driver: Driver) -> None:
+        driver.state = READY
+        if self.story is not None:
+            self.tell(f"driver {driver.number} wakes")
+
+    def _bury(self) -> None:
+        for driver in self.drivers:
+            if driver.state is GONE and driver.fibre.alive:
+                driver.fibre.kill()
+
+    def _happen(self, what: str) -> None:
+        while self._late and self._late[-1][0] <= self.clock:
+            self._deliver()
+        give_way = False
+        while self._faults and self._faults[-1].step <= self.clock:
+            if not self._faults[-1].fits(what, self.clock):
+                break
+            fault = self._faults.pop()
+            self.reached.add((fault.kind, what))
+            if fault.kind in CONTROL:
+                self.observe()
+                give_way = self._control(fault) or give_way
+            elif fault.kind == "timeout":
+                self.tell(f"!! time passes: {self.time_out() or 'no transaction is open'}")
+            elif fault.kind == "hold":
+                if self.hold():
+                    self.tell("!! the broker is slow to write end markers")
+                    self.later(fault.argument % 24, self.release, "the broker writes end markers again")
+            else:
+                self._armed[fault.kind] = fault.argument
+        self._set_due()
+        if give_way:
+            assert self._current is not None
+            self._current.fibre.give_way()
+
+    def _control(self, fault: Fault) -> bool:
+        current = self._current
+        assert current is not None
+        if fault.kind == "kill":
+            self.tell("!! is killed")
+            self._die(current)
+            self._set_due()
+            raise Killed
+        if fault.kind == "power":
+            self.tell("!! the power goes: every driver dies, unsynced writes may be lost")
+            for driver in self.drivers:
+                if driver.state is not GONE:
+                    self._die(driver)
+            self.disk.cut_power(Random(fault.argument))  # noqa: S311 - a seed replays a failure
+            self._set_due()
+            raise Killed
+        if fault.kind == "pause":
+            self.tell("!! is paused")
+            current.state = PARKED
+            return True
+        if fault.kind == "start":
+            if len(self.drivers) >= MAX_DRIVERS // 2:
+                return False
+            self.tell("!! somebody starts another driver")
+            self._preferred = self._start()
+            return True
+        state = PARKED if fault.kind == "resume" else READY
+        others = [driver for driver in self.drivers if driver.state is state and driver is not current]
+        if not others:
+            return False
+        self._preferred = others[fault.argument % len(others)]
+        if state is PARKED:
+            self._wake(self._preferred)
+        self.tell(f"!! driver {self._preferred.number} goes on instead")
+        return True
+
+    def _die(self, driver: Driver) -> None:
+        driver.state = GONE
+        self.events.append(Ended(driver.number, "killed"))
+
+    def _deliver(self) -> None:
+        _, _, act, says = self._late.pop()
+        self.tell(f"!! arrives late: {says}")
+        act()
+
+    def _deliver_all(self) -> None:
+        while self._late:
+            self._deliver()
+        self._set_due()
+
+    def _set_due(self) -> None:
+        due = self._faults[-1].step if self._faults else NEVER
+        self._due = min(due, self._late[-1][0]) if self._late else due
+
+    def _take(self, *kinds: str) -> str:
+        for kind in kinds:
+            if kind in self._armed:
+                del self._armed[kind]
+                self.tell(f"!! {kind}")
+                return kind
+        return ""
+
+    def _enter_disk(self, what: str, about: str) -> bool:
+        self.step(what, about)
+        if not self._armed:
+            return False
+        kind = self._take("disk-before", "disk-after")
+        if kind == "disk-before":
+            raise OSError(f"{about}: the disk said no")
+        return kind == "disk-after"
