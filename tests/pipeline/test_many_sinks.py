@@ -12,16 +12,11 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import onceward as ow
-from onceward import crashpoints
 from onceward.epoch.home import Home
 from onceward.errors import CommitUnfinished, ConfigurationError, HomeMismatch, MarkerMissing, SinkNotTransactional
 from onceward.pipeline import opening
 from support.judge import Kafka
 from support.waiting import eventually
-
-
-class Crash(Exception):
-    """Stands for the death of the driver."""
 
 
 class Unwell(Exception):
@@ -136,25 +131,6 @@ class Many:
 @pytest.fixture(params=[True, False], ids=["kafka-decides", "ledger-decides"])
 def many(request: pytest.FixtureRequest, spark: SparkSession, kafka: Kafka, name: str, tmp_path: Path) -> Many:
     return Many(spark, kafka, name, tmp_path, with_kafka=request.param)
-
-
-@pytest.fixture
-def crash_at(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Make the driver fail at a named point, the nth time it is reached; None: no more."""
-
-    def arm(point: str | None, nth: int = 1) -> None:
-        left = [nth]
-
-        def reach(reached: str, epoch: int | None = None) -> None:
-            if reached == point:
-                left[0] -= 1
-                if left[0] == 0:
-                    raise Crash(f"Crash at {reached}, epoch {epoch}")
-
-        monkeypatch.setattr(crashpoints, "reach", reach)
-        monkeypatch.setattr(opening, "FINAL", (*opening.FINAL, Crash))  # a dead driver tries nothing again
-
-    return arm
 
 
 def commands(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:

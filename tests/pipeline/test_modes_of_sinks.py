@@ -8,30 +8,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 import onceward as ow
-from onceward import crashpoints
-from onceward.pipeline import opening
 from support import outputs
 from support.judge import Kafka
 from support.postgres import PostgresServer
 
 SMALL = 10 << 20
-
-
-class Crash(Exception):
-    """Stands for the death of the driver."""
-
-
-@pytest.fixture
-def crash_at(monkeypatch: pytest.MonkeyPatch) -> Callable[[str | None], None]:
-    def arm(point: str | None) -> None:
-        def reach(reached: str, epoch: int | None = None) -> None:
-            if reached == point:
-                raise Crash(f"Crash at {reached}, epoch {epoch}")
-
-        monkeypatch.setattr(crashpoints, "reach", reach)
-        monkeypatch.setattr(opening, "FINAL", (*opening.FINAL, Crash))  # a dead driver tries nothing again
-
-    return arm
 
 
 @pytest.fixture(params=["files", "postgres", "delta", "iceberg"])

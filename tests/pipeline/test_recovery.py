@@ -10,31 +10,11 @@ import onceward as ow
 from onceward import crashpoints
 from onceward.epoch.outcome import TopicPartition
 from onceward.errors import BrokerRefused, HomeInUse, LedgerCorrupt, MarkerMissing, ReplayDiverged
-from onceward.pipeline import opening
 from support.judge import Kafka
 from support.waiting import eventually
 
 WAYS = pytest.mark.parametrize("small", [10 << 20, 0], ids=["short-way", "over-tasks"])
 Build = Callable[..., ow.Pipeline]
-
-
-class Crash(Exception):
-    """Stands for the death of the driver."""
-
-
-@pytest.fixture
-def crash_at(monkeypatch: pytest.MonkeyPatch) -> Callable[[str | None], None]:
-    """Make the driver fail at a named point, once for each call; None: no more."""
-
-    def arm(point: str | None) -> None:
-        def reach(reached: str, epoch: int | None = None) -> None:
-            if reached == point:
-                raise Crash(f"Crash at {reached}, epoch {epoch}")
-
-        monkeypatch.setattr(crashpoints, "reach", reach)
-        monkeypatch.setattr(opening, "FINAL", (*opening.FINAL, Crash))  # a dead driver tries nothing again
-
-    return arm
 
 
 @pytest.fixture
