@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 import onceward as ow
 from onceward import crashpoints
 from onceward.errors import ConfigurationError, HomeMismatch, SourceNotReplayable, SpeculationEnabled
-from onceward.pipeline import runner
+from onceward.pipeline import opening
 from onceward.pipeline.session import require_usable
 from support.judge import Kafka
 
@@ -23,7 +23,7 @@ def crashing_run(
     spark: SparkSession, kafka: Kafka, name: str, home: Path, guarantee: str, monkeypatch: pytest.MonkeyPatch
 ) -> tuple[int, int]:
     """Feed, crash before or after writing, restart; how many were lost and how many doubled."""
-    monkeypatch.setattr(runner, "FINAL", (*runner.FINAL, Crash))  # a dead driver tries nothing again
+    monkeypatch.setattr(opening, "FINAL", (*opening.FINAL, Crash))  # a dead driver tries nothing again
     source, target = kafka.topic(2), kafka.topic(2)
 
     def pipeline() -> ow.Pipeline:
