@@ -9,6 +9,7 @@ The names are the steps of an epoch's life (ARCHITECTURE.md).
 
 import os
 import signal
+import threading
 from typing import Final
 
 VARIABLE: Final = "ONCEWARD_CRASH_AT"
@@ -44,7 +45,8 @@ def armed(point: str, epoch: int | None = None) -> bool:
 def reach(point: str, epoch: int | None = None) -> None:
     """Die (or pause) if this is the named point."""
     if armed(point, epoch) and _often_enough() and _first_time():
-        os.kill(os.getpid(), signal.Signals[os.environ.get(SIGNAL, "SIGKILL")])
+        # To this thread: a SIGSTOP for the process may be taken by another, and this one would run on until then.
+        signal.pthread_kill(threading.get_ident(), signal.Signals[os.environ.get(SIGNAL, "SIGKILL")])
 
 
 def _often_enough() -> bool:

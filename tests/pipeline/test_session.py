@@ -26,8 +26,12 @@ def test_a_builder_of_ones_own_keeps_what_it_says_and_gets_what_is_missing() -> 
 
 
 def test_settings_are_taken_with_underscores_or_dots(spark: SparkSession) -> None:
-    again = ow.session("tests", master="local[2,4]", spark_sql_session_timeZone="UTC")
-    assert again.conf.get("spark.sql.session.timeZone") == "UTC"
+    zone = str(spark.conf.get("spark.sql.session.timeZone"))
+    try:
+        again = ow.session("tests", master="local[2,4]", spark_sql_session_timeZone="Asia/Tokyo")
+        assert again.conf.get("spark.sql.session.timeZone") == "Asia/Tokyo"
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", zone)  # the other tests share this session
 
 
 def stage(**facts: int) -> SimpleNamespace:

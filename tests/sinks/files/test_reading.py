@@ -117,7 +117,8 @@ def test_parquet_is_read_back_by_spark_as_it_was(
 def test_parquet_is_read_by_arrow_too(rehearse: Any, target: Path, nested: DataFrame, input_rows: int | None) -> None:
     write(rehearse(), nested, input_rows)
     found = pyarrow.dataset.dataset(target, format="parquet", partitioning="hive").to_table().sort_by("id")
-    expected = nested.orderBy("id").toArrow()
+    # Not `toArrow`: it cannot take nulls in a struct whose fields are never null.
+    expected = pa.Table.from_batches(nested.orderBy("id")._collect_as_arrow())  # type: ignore[operator]
     assert differing(found.to_pylist(), expected.to_pylist()) == []
     assert {str(value)[:13] for value in found.column("epoch").to_pylist()} == {"000000000000-"}
 

@@ -15,6 +15,7 @@ import os
 import re
 import uuid
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self
@@ -165,10 +166,8 @@ def make_folders(base: str, folders: tuple[str, ...]) -> str:
     """Directories below one that must be there: what was swept away is never made again."""
     for folder in folders:
         base = f"{base}/{folder}"
-        try:
+        with suppress(FileExistsError):
             os.mkdir(base)  # noqa: PTH102 - called once for each file; the base must not be made with it
-        except FileExistsError:
-            continue
     return base
 
 
