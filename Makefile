@@ -12,7 +12,7 @@ LOCKS := $(wildcard src/onceward/jars/*.xml src/onceward/jars/*.sha256)
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 ARGS ?=
 
-.PHONY: help setup check format test demo bench clean
+.PHONY: help setup check format test demo bench prove clean
 
 help:  ## what there is to make
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -55,6 +55,9 @@ demo: $(STAMP)  ## kill a pipeline at random, then count what was lost or double
 
 bench: $(STAMP)  ## the figures of this machine
 	$(BIN)/python -m bench $(ARGS)
+
+prove: $(STAMP)  ## the long proof: a million simulated schedules, a thousand real kills (hours)
+	$(BIN)/python -m bench.proof $(ARGS)
 
 clean:  ## remove what make has made (the jars in the user's cache stay)
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .import_linter_cache .pytest_cache

@@ -8,7 +8,6 @@ ledger keeps for each step of the sink, plus the decision. "kafka + X" is one ep
 
 import argparse
 import json
-import sys
 import tempfile
 import uuid
 from pathlib import Path
@@ -20,9 +19,7 @@ from bench.kafka import Bench, preload
 from bench.machine import circumstances
 from onceward.epoch.contract import TwoPhaseCommitSink
 from onceward.kafka.dev_broker import DevBroker
-
-sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))  # the embedded PostgreSQL of the tests
-from support.postgres import PostgresServer
+from onceward.proof.chaos.postgres import PostgresServer
 
 WARM_UP = 5  # epochs
 ROUNDS = 2
@@ -39,7 +36,7 @@ class Sinks:
     """Makes sinks with targets of their own."""
 
     def __init__(self, folder: Path, postgres: PostgresServer, bootstrap: str) -> None:
-        self.folder, self.dsn, self.bootstrap = folder, postgres.database().dsn(), bootstrap
+        self.folder, self.dsn, self.bootstrap = folder, postgres.dsn(), bootstrap
 
     def make(self, kind: str) -> TwoPhaseCommitSink:
         name = uuid.uuid4().hex[:8]

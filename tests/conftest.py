@@ -11,9 +11,10 @@ from pyspark.sql import SparkSession
 import onceward as ow
 from onceward.kafka.dev_broker import DevBroker
 from onceward.kafka.wire import Cluster, Wire
+from onceward.proof.chaos.postgres import PostgresServer
 from support.driver import Driver
 from support.judge import Kafka
-from support.postgres import PostgresServer
+from support.postgres import ACCESS, LOCKED
 
 
 @pytest.fixture(scope="session")
@@ -34,7 +35,9 @@ def kafka(broker: DevBroker) -> Iterator[Kafka]:
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[PostgresServer]:
     """One real PostgreSQL for the whole session. Tests share it: use a database of your own."""
-    with PostgresServer() as server:
+    with PostgresServer(access=ACCESS) as server:
+        with server.connect() as admin:
+            admin.execute(LOCKED)
         yield server
 
 

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from support.driver import Driver, family
+from onceward import processes
+from support.driver import Driver
 from support.judge import Kafka
 from support.waiting import eventually
 
@@ -56,7 +57,7 @@ def test_the_readmes_pipeline_runs_once_and_stops_cleanly_at_sigterm(
     it.start("--trigger", "200ms", "--json")
     kafka.feed("clicks", [("a", "4")])
     eventually(lambda: "3" in kafka.values("counts"), "the next epoch")
-    children = family(it.running.pid)
+    children = processes.family(it.running.pid)
     assert it.finish()["ended"] == "SIGTERM"
     eventually(lambda: not any(Path(f"/proc/{pid}").exists() for pid in children), "nothing is left behind", 10)
     assert sorted(kafka.values("counts")) == ["1", "2", "3"]

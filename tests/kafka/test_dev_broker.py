@@ -18,7 +18,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from onceward.errors import DevBrokerError
 from onceward.jars import broker_jars, java_command
 from onceward.kafka.dev_broker import DevBroker
-from onceward.kafka.dev_broker.layout import FREE_PORTS, taken
+from onceward.kafka.dev_broker.layout import FREE_PORTS, Detour, Layout, taken
 from onceward.kafka.dev_broker.probe import ask_metadata
 from onceward.kafka.dev_broker.process import BrokerProcess, start_time
 
@@ -217,6 +217,23 @@ def test_an_unreadable_cluster_file_is_named(tmp_path: Path) -> None:
     (tmp_path / "cluster.json").write_text('{"format": 99}')
     with pytest.raises(DevBrokerError, match=r"cluster\.json cannot be read"):
         DevBroker(tmp_path).start()
+
+
+def test_a_folder_from_before_detours_is_read_and_written_as_it_was(tmp_path: Path) -> None:
+    old = {"format": 1, "cluster_id": "x", "ports": [20_001], "controller_ports": [20_002]}
+    (tmp_path / "cluster.json").write_text(json.dumps(old))
+    found = Layout.read(tmp_path)
+    assert found is not None
+    found.write(tmp_path)
+    assert json.loads((tmp_path / "cluster.json").read_text()) == old
+    detoured = found.on(20_001, (Detour(listener=20_003, proxy=40_000),))
+    detoured.write(tmp_path)
+    assert Layout.read(tmp_path) == detoured
+
+
+def test_a_detour_that_is_missing_for_a_broker_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DevBrokerError, match=r"3 broker\(s\) need a detour each"):
+        DevBroker(tmp_path, port=0, brokers=3, detours=[Detour(20_003, 40_000)]).start()
 
 
 @pytest.mark.parametrize("options", [{"brokers": 2}, {"port": 70_000}, {"port": -1}])

@@ -13,9 +13,10 @@ from pathlib import Path
 
 import pytest
 
+from onceward import processes
 from onceward.kafka.dev_broker import DevBroker
 from onceward.kafka.wire import Cluster, Wire
-from support.driver import Driver, state_of
+from support.driver import Driver
 from support.judge import Kafka
 from support.waiting import eventually
 
@@ -132,7 +133,7 @@ def test_a_zombie_that_wakes_after_its_successor_committed_adds_nothing(job: Cal
     it = job(small=small)
     it.feed()
     zombie = it.make(it.text).start(ONCEWARD_CRASH_AT="written", ONCEWARD_CRASH_SIGNAL="SIGSTOP")
-    eventually(lambda: state_of(zombie.running.pid) == "T", "the driver sleeps with its records written")
+    eventually(lambda: processes.state(zombie.running.pid) == "T", "the driver sleeps with its records written")
     it.feed()
     it.finish()  # waits for the sleeper's lease to run out, takes over, redoes its epoch and goes on
     zombie.running.send_signal(signal.SIGCONT)
@@ -169,7 +170,7 @@ def test_a_transaction_that_timed_out_while_the_driver_slept_is_redone(job: Call
     once = str(it.driver.file.with_suffix(".slept"))
     sleep = {"ONCEWARD_CRASH_AT": "written", "ONCEWARD_CRASH_SIGNAL": "SIGSTOP", "ONCEWARD_CRASH_ONCE": once}
     it.driver.start("--once", "--json", **sleep)
-    eventually(lambda: state_of(it.driver.running.pid) == "T", "the driver sleeps with its records written")
+    eventually(lambda: processes.state(it.driver.running.pid) == "T", "the driver sleeps with its records written")
     records = sum(it.kafka.end_offsets(it.target).values())
     eventually(lambda: sum(it.kafka.end_offsets(it.target).values()) > records, "the broker has written abort markers")
     it.driver.running.send_signal(signal.SIGCONT)

@@ -16,10 +16,12 @@ from pathlib import Path
 
 import pytest
 
+from onceward import processes
+from onceward.proof.chaos.postgres import PostgresServer
 from support import outputs
-from support.driver import Driver, state_of
+from support.driver import Driver
 from support.judge import Kafka
-from support.postgres import PostgresServer
+from support.postgres import Database, away
 from support.waiting import eventually
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
@@ -61,7 +63,7 @@ class Job:
         makers: dict[str, Callable[[], outputs.Output]] = {
             "kafka": lambda: outputs.kafka(kafka, small),
             "files": lambda: outputs.files(folder, small),
-            "postgres": lambda: outputs.postgres(postgres.database().dsn(), small),
+            "postgres": lambda: outputs.postgres(Database.new(postgres).dsn(), small),
             "delta": lambda: outputs.delta(folder, small),
             "iceberg": lambda: outputs.iceberg(folder, small),
         }
@@ -162,7 +164,7 @@ def test_a_zombie_that_wakes_before_or_after_its_decision_adds_nothing(
     it = job(SETS[which])
     it.feed()
     zombie = it.make(it.text).start(ONCEWARD_CRASH_AT=point, ONCEWARD_CRASH_SIGNAL="SIGSTOP")
-    eventually(lambda: state_of(zombie.running.pid) == "T", f"the driver sleeps at {point}")
+    eventually(lambda: processes.state(zombie.running.pid) == "T", f"the driver sleeps at {point}")
     it.feed()
     it.finish()  # waits for the sleeper's lease to run out, takes over, redoes or finishes its epoch and goes on
     zombie.running.send_signal(signal.SIGCONT)
@@ -201,11 +203,10 @@ def test_a_postgresql_that_is_away_after_the_decision_is_waited_for(
     it.feed()
     it.driver.start("--json", ONCEWARD_CRASH_AT="decided", ONCEWARD_CRASH_SIGNAL="SIGSTOP",
                     ONCEWARD_CRASH_ONCE=str(it.driver.file.with_suffix(".slept")))  # fmt: skip
-    eventually(lambda: state_of(it.driver.running.pid) == "T", "the driver sleeps after its decision")
-    postgres.stop()
-    os.kill(it.driver.running.pid, signal.SIGCONT)
-    eventually(lambda: "cannot commit it yet" in it.driver.text(), "the driver notices")
-    postgres.start()
+    eventually(lambda: processes.state(it.driver.running.pid) == "T", "the driver sleeps after its decision")
+    with away(postgres):
+        os.kill(it.driver.running.pid, signal.SIGCONT)
+        eventually(lambda: "cannot commit it yet" in it.driver.text(), "the driver notices")
     eventually(lambda: len(it.outputs["postgres"].values()) == it.fed, "the commit arrives")
     it.driver.finish()
     it.require_exact()

@@ -8,9 +8,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 import onceward as ow
+from onceward.proof.chaos.postgres import PostgresServer
 from support import outputs
 from support.judge import Kafka
-from support.postgres import PostgresServer
+from support.postgres import Database
 
 SMALL = 10 << 20
 
@@ -19,7 +20,7 @@ SMALL = 10 << 20
 def output(request: pytest.FixtureRequest, postgres: PostgresServer, tmp_path: Path) -> outputs.Output:
     makers = {
         "files": lambda: outputs.files(tmp_path, SMALL),
-        "postgres": lambda: outputs.postgres(postgres.database().dsn(), SMALL),
+        "postgres": lambda: outputs.postgres(Database.new(postgres).dsn(), SMALL),
         "delta": lambda: outputs.delta(tmp_path, SMALL),
         "iceberg": lambda: outputs.iceberg(tmp_path, SMALL),
     }

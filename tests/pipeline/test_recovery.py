@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 import onceward as ow
 from onceward import crashpoints
 from onceward.epoch.outcome import TopicPartition
-from onceward.errors import BrokerRefused, HomeInUse, LedgerCorrupt, MarkerMissing, ReplayDiverged
+from onceward.errors import BrokerRefused, HomeInUse, LedgerCorrupt, MarkerMissing, PipelineFenced, ReplayDiverged
 from support.judge import Kafka
 from support.waiting import eventually
 
@@ -229,6 +229,21 @@ def test_a_second_pipeline_object_on_a_living_home_is_refused(
         kafka.feed(topics[0], [("a", "2")])
         query.process_all_available()
     assert kafka.values(topics[1]) == ["1", "2"]
+
+
+def test_a_driver_that_finds_anothers_plan_in_sparks_log_says_that_it_is_fenced(
+    kafka: Kafka, topics: tuple[str, str], build: Build, tmp_path: Path
+) -> None:
+    """C3: a paused driver that wakes may meet its successor in Spark's log first; it says whose pipeline it is."""
+    kafka.feed(topics[0], [("a", "1")])
+    query = build().start()
+    query.process_all_available()
+    planned = tmp_path / "home" / "checkpoint" / "offsets"
+    (planned / "1").write_bytes((planned / "0").read_bytes())  # as a successor would plan the next epoch
+    kafka.feed(topics[0], [("a", "2")])
+    with pytest.raises(PipelineFenced, match="another driver"):
+        query.wait(120)
+    assert kafka.values(topics[1]) == ["1"]
 
 
 def test_a_task_that_fails_once_poisons_the_transaction_and_the_epoch_is_redone(

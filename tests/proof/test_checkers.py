@@ -91,6 +91,17 @@ SPOILT: list[tuple[str, str, Spoil]] = [
             LogBatch("commit", 7, 2),
         ),
     ),
+    (
+        "one-transaction",
+        "an epoch committed by two transactions",
+        lambda h: with_log(
+            h,
+            LogBatch("data", 7, 0, 0, 1, 0),
+            LogBatch("commit", 7, 1),
+            LogBatch("data", 7, 1, 0, 1, 0),
+            LogBatch("commit", 7, 2),
+        ),
+    ),
     ("ledger-counts", "an epoch without an entry", lambda h: replace(h, ledger=h.ledger[:1])),
     (
         "ledger-counts",
@@ -128,4 +139,4 @@ def test_an_end_marker_may_carry_the_next_transactions_epoch() -> None:
         LogBatch("data", 7, 1, 0, 1, 1),
         LogBatch("commit", 7, 2),
     )
-    assert judge(with_log(good(), *log)) == {}
+    assert judge(replace(good(), log={OUT[0]: log})) == {}

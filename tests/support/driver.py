@@ -9,6 +9,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from onceward import processes
 from support.waiting import DEADLINE_S
 
 QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # it dies soon: no time for the optimising compiler
@@ -55,19 +56,16 @@ class Driver:
 
     def kill_descendant(self, command: str) -> None:
         """SIGKILL to the first descendant whose command line has this text."""
-        for pid in family(self.running.pid):
-            if command in Path(f"/proc/{pid}/cmdline").read_text("utf-8", "replace"):
+        for pid in processes.family(self.running.pid):
+            if command in processes.command(pid):
                 os.kill(pid, signal.SIGKILL)
                 return
         raise AssertionError(f"no {command} below {self.running.pid}")
 
     def signal_all(self, number: int) -> None:
         """Also to workers, which Spark puts into sessions of their own."""
-        for pid in {*family(self.running.pid), *session_of(self.running.pid)}:
-            try:
-                os.kill(pid, number)
-            except ProcessLookupError:
-                continue
+        pid = self.running.pid
+        processes.send({*processes.family(pid), *processes.session(pid)}, signal.Signals(number))
 
     def wait(self, deadline_s: float = DEADLINE_S) -> int:
         return self.running.wait(deadline_s)
@@ -85,38 +83,3 @@ class Driver:
 
     def text(self) -> str:
         return self.log.read_text("utf-8", "replace")
-
-
-def _stat(pid: int) -> list[str]:
-    """The fields of /proc/PID/stat after the name: state, parent, group, session, ...; empty if it is gone."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()
-    except OSError:
-        return []
-
-
-def _all() -> dict[int, list[str]]:
-    pids = (int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit())
-    return {pid: stat for pid in pids if (stat := _stat(pid))}
-
-
-def state_of(pid: int) -> str:
-    """R, S, T (stopped), Z ...; empty if there is no such process."""
-    return (_stat(pid) or [""])[0]
-
-
-def session_of(leader: int) -> list[int]:
-    """Every process of a session: they stay in it when their parent dies."""
-    return [pid for pid, stat in _all().items() if int(stat[3]) == leader]
-
-
-def family(root: int) -> list[int]:
-    """A process and all its descendants."""
-    everyone = _all()
-    found, todo = [root], [root]
-    while todo:
-        parent = todo.pop()
-        children = [pid for pid, stat in everyone.items() if int(stat[1]) == parent]
-        found += children
-        todo += children
-    return found

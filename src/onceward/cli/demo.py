@@ -2,18 +2,17 @@
 
 import random
 import shutil
-import signal
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from types import FrameType
 from typing import Annotated, Final
 
 import typer
 
-from onceward.cli.output import EXIT_FAILED, EXIT_VIOLATION, AsJson, progress, result
+from onceward.cli.interrupts import interrupted_once
+from onceward.cli.output import EXIT_VIOLATION, AsJson, progress, result
 from onceward.errors import ConfigurationError, OncewardError
 
 NEEDED: Final = {"confluent_kafka": "confluent-kafka", "pandas": "pandas"}
@@ -40,7 +39,7 @@ def demo(
 
     chosen = random.SystemRandom().randrange(10_000) if seed is None else seed
     plan = trial.Plan(events=events, kills=kills, seed=chosen)
-    with _interrupted_once(), _folder() as folder:
+    with interrupted_once("the job, the broker and their folder are gone"), _folder() as folder:
         with Display(Console(stderr=True), events=events, kills=kills) as display:
             display.introduce(report.introduction(plan))
             found = trial.run(plan, folder, display)
@@ -73,25 +72,3 @@ def _folder() -> Iterator[Path]:
             progress(f"the broker's data, the checkpoints and the job's log are kept in {folder}")
         else:
             shutil.rmtree(folder, ignore_errors=True)
-
-
-@contextmanager
-def _interrupted_once() -> Iterator[None]:
-    """Ctrl-C and SIGTERM end the demo; further ones do not disturb the clearing up."""
-    asked = False
-
-    def interrupt(_number: int, _frame: FrameType | None) -> None:
-        nonlocal asked
-        if not asked:
-            asked = True
-            raise KeyboardInterrupt
-
-    before = {number: signal.signal(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    except KeyboardInterrupt:
-        progress("onceward: interrupted; the job, the broker and their folder are gone")
-        raise typer.Exit(EXIT_FAILED) from None
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

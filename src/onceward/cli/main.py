@@ -12,6 +12,7 @@ from onceward.cli.demo import demo
 from onceward.cli.epochs import epochs
 from onceward.cli.in_doubt import in_doubt
 from onceward.cli.output import EXIT_FAILED, progress
+from onceward.cli.prove import prove
 from onceward.cli.resolve import resolve
 from onceward.cli.run import run
 from onceward.cli.simulate import simulate
@@ -32,6 +33,7 @@ app.command()(in_doubt)
 app.command()(resolve)
 app.command()(demo)
 app.command()(simulate)
+app.command()(prove)
 
 
 def main() -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
+from onceward import processes
 from onceward.errors import OncewardError
 
 POLL_S: Final = 0.02
@@ -62,11 +63,11 @@ class JobProcess:
 
     def kill(self) -> int:
         """SIGKILL to all of it at once, as a power cut would; how many processes that were."""
-        found = _session(self._process.pid)
+        found = processes.session(self._process.pid)
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
         deadline = time.monotonic() + KILL_TIMEOUT_S
-        while members := _session(self._process.pid):
+        while members := processes.session(self._process.pid):
             if time.monotonic() > deadline:
                 raise DemoFailed(f"processes of the job do not end, not even after SIGKILL: {sorted(members)}")
             for pid in members:
@@ -97,30 +98,3 @@ class JobProcess:
         self._process.wait(KILL_TIMEOUT_S)
         if self._process.stdin is not None:
             self._process.stdin.close()
-
-
-def _session(leader: int) -> set[int]:
-    """The living processes of a session; one that has ended and waits to be reaped does not count."""
-    return {pid for pid in _living() if _session_of(pid) == leader}
-
-
-def _session_of(pid: int) -> int | None:
-    try:
-        return os.getsid(pid)
-    except (ProcessLookupError, PermissionError):
-        return None
-
-
-def _living() -> set[int]:
-    if sys.platform == "linux":
-        return {int(it.name) for it in Path("/proc").iterdir() if it.name.isdigit() and not _ended(it)}
-    listed = subprocess.run(["ps", "-A", "-o", "pid=,state="], capture_output=True, text=True, check=True, timeout=10)
-    rows = (line.split() for line in listed.stdout.splitlines())
-    return {int(pid) for pid, state, *_ in rows if not state.startswith("Z")}
-
-
-def _ended(process: Path) -> bool:
-    try:
-        return (process / "stat").read_text(errors="replace").rpartition(")")[2].split()[0] in "ZX"
-    except OSError:
-        return True

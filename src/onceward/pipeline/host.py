@@ -32,6 +32,12 @@ class Ended:
 
 def load(path: Path) -> Callable[[SparkSession], Iterable[Pipeline]]:
     """The file's build(spark), which gives one pipeline or several."""
+    module = load_module(path)
+    return lambda spark: _built(path, module, spark)
+
+
+def load_module(path: Path) -> ModuleType:
+    """A user's file, whose functions may travel to Spark's workers."""
     if not path.is_file():
         raise PipelineFileError(f"there is no file {path}")
     spec = importlib.util.spec_from_file_location("onceward_pipeline_file", path)
@@ -43,17 +49,21 @@ def load(path: Path) -> Callable[[SparkSession], Iterable[Pipeline]]:
     spec.loader.exec_module(module)
     # Workers have no such module: its functions travel by value.
     cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
-    return lambda spark: _built(path, module, spark)
+    return module
 
 
 def _built(path: Path, module: ModuleType, spark: SparkSession) -> list[Pipeline]:
     build = getattr(module, "build", None)
     if not callable(build):
         raise PipelineFileError(f"{path} has no function build(spark); it returns one ow.Pipeline or several")
-    made = build(spark)
+    return require_pipelines(build(spark), f"build(spark) in {path}", path)
+
+
+def require_pipelines(made: object, by: str, path: Path | None) -> list[Pipeline]:
+    """One pipeline or several, each with a name of its own."""
     pipelines = [made] if isinstance(made, Pipeline) else list(made) if isinstance(made, Iterable) else []
     if not pipelines or not all(isinstance(pipeline, Pipeline) for pipeline in pipelines):
-        raise PipelineFileError(f"build(spark) in {path} returned {made!r}; it must return ow.Pipeline objects")
+        raise PipelineFileError(f"{by} returned {made!r}; it must return ow.Pipeline objects")
     names = [pipeline.name for pipeline in pipelines]
     if len(set(names)) < len(names):
         raise PipelineFileError(f"{path} gives two pipelines the same name: {', '.join(sorted(names))}")

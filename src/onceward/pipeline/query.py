@@ -9,11 +9,12 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql.streaming.query import StreamingQuery
 
 from onceward.epoch.ledger import Entry
-from onceward.errors import OncewardError
+from onceward.errors import OncewardError, PipelineFenced
 from onceward.pipeline.runner import EpochRunner, Stopping
 
 COMMIT_LOG_S: Final = 10.0  # Spark writes its commit log within milliseconds after the epoch
 LOOK_S: Final = 0.02
+CONCURRENT: Final = "CONCURRENT_STREAM_LOG_UPDATE"  # Spark's name for a log entry that somebody else has written
 
 
 class Query:
@@ -72,6 +73,11 @@ class Query:
             return failure  # rather than Spark's wrapping of it
         if failed is None or isinstance(failure, Stopping) or self._was_stopped(failed):
             return None
+        if CONCURRENT in str(failed):
+            return PipelineFenced(
+                "another driver has written into Spark's log of this home: it owns the pipeline now, and nothing of "
+                f"this one's unfinished epoch is visible ({str(failed).splitlines()[0]})"
+            )
         return failed
 
     def wait(self, timeout_s: float | None = None) -> bool:

@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 
 from onceward.errors import ConfigurationError, SpeculationEnabled
 from onceward.jars import connector_jars, java_command
+from onceward.pipeline import archive
 
 JVM_END_S: Final = 30.0
 LOGGING: Final = Path(__file__).with_name("log4j2.properties")
@@ -45,11 +46,12 @@ def configure(builder: SparkSession.Builder) -> SparkSession.Builder:
     if given.get("spark.jars"):
         jars = [given["spark.jars"], *jars]
     builder.config("spark.jars", ",".join(jars))
-    options = given.get("spark.driver.extraJavaOptions", "")
-    if "log4j2.configurationFile" not in options:
-        builder.config(
-            "spark.driver.extraJavaOptions", f"{options} -Dlog4j2.configurationFile={LOGGING.as_uri()}".strip()
-        )
+    options = [said] if (said := given.get("spark.driver.extraJavaOptions", "").strip()) else []
+    if "log4j2.configurationFile" not in said:
+        options.append(f"-Dlog4j2.configurationFile={LOGGING.as_uri()}")
+    if "SharedArchiveFile" not in said and "ArchiveClassesAtExit" not in said:
+        options += archive.options()
+    builder.config("spark.driver.extraJavaOptions", " ".join(options))
     for name, value in SETTINGS.items():
         if name not in given:
             builder.config(name, value)

@@ -6,15 +6,16 @@ from typing import Any
 import pytest
 
 from onceward.epoch.contract import EpochContext, Guarantee, Owner
+from onceward.proof.chaos.postgres import PostgresServer
 from onceward.sinks.postgres import PostgresSink
-from support.postgres import Database, PostgresServer
+from support.postgres import Database
 
 Opens = Callable[..., PostgresSink]
 
 
 @pytest.fixture
 def database(postgres: PostgresServer) -> Iterator[Database]:
-    made = postgres.database()
+    made = Database.new(postgres)
     yield made
     made.drop()
 

@@ -11,9 +11,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from onceward.epoch.contract import EpochContext
 from onceward.errors import ConfigurationError, OncewardError, SinkUnreachable, TargetUnusable
+from onceward.proof.chaos.proxy import Proxy
 from onceward.sinks.postgres import PostgresSink, session
 from support.postgres import PASSWORD, Database
-from support.proxy import Proxy
 from support.waiting import eventually
 
 Opens = Callable[..., PostgresSink]

@@ -6,14 +6,14 @@ import os
 import shutil
 import signal
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
 from onceward.errors import DevBrokerError
 from onceward.jars import broker_jars, java_command
-from onceward.kafka.dev_broker.layout import Layout, taken
+from onceward.kafka.dev_broker.layout import Detour, Layout, taken
 from onceward.kafka.dev_broker.node import FORMAT_TIMEOUT_S, POLL_S, Node, end, kill
 from onceward.kafka.dev_broker.probe import ask_metadata
 from onceward.kafka.dev_broker.process import Watchdog
@@ -56,9 +56,13 @@ class DevBroker:
         port: int | None = None,
         brokers: int | None = None,
         settings: Mapping[str, str] | None = None,
+        detours: Sequence[Detour] = (),
         report: Callable[[str], None] = lambda _: None,
     ) -> None:
-        """`port` 0 means free ones; None for `port` or `brokers`: what the folder has, else 9092 and 1."""
+        """`port` 0 means free ones; None for `port` or `brokers`: what the folder has, else 9092 and 1.
+
+        `detours`: one for each broker, if clients shall reach them through proxies too.
+        """
         if brokers is not None and brokers not in SIZES:
             raise DevBrokerError(f"A dev cluster has 1 or 3 brokers, not {brokers} (--brokers).")
         if port is not None and not 0 <= port <= 65_535 - max(SIZES):
@@ -67,6 +71,7 @@ class DevBroker:
         self._port = port
         self._brokers = brokers
         self._settings = dict(settings or {})
+        self._detours = tuple(detours)
         self._report = report
         self._watchdogs: dict[int, Watchdog] = {}
         self._owned = False
@@ -167,11 +172,14 @@ class DevBroker:
         found = Layout.read(self.dir)
         if found is None:
             port = DEFAULT_PORT if self._port is None else self._port
-            layout = Layout.new(brokers=self._brokers or 1, port=port)
+            layout = Layout.new(brokers=self._brokers or 1, port=port, detours=self._detours)
         else:
             layout = self._fit(found)
-        for number, port in zip(layout.nodes, layout.ports, strict=True):
-            if not self.pid(number) and taken(port):
+        if self._detours and len(self._detours) != len(layout.nodes):
+            raise DevBrokerError(f"{len(layout.nodes)} broker(s) need a detour each, not {len(self._detours)} in all.")
+        idle = [number for number in layout.nodes if not self.pid(number)]
+        for port in (port for number in idle for port in layout.client_ports(number)):
+            if taken(port):
                 raise DevBrokerError(
                     f"Port {port} is taken by another program. Choose another with --port "
                     "(a cluster of three uses the port and the two after it)."
@@ -188,7 +196,7 @@ class DevBroker:
             )
         port = self._port or found.ports[0]
         if not any(self.pid(number) for number in found.nodes):
-            return found.on(port)
+            return found.on(port, self._detours)
         if port != found.ports[0]:
             raise DevBrokerError(
                 f"The cluster in {self.dir} already runs on port {found.ports[0]}, not {port}. "
@@ -206,6 +214,7 @@ class DevBroker:
         self._report(f"starting Kafka on {layout.bootstrap}")
         for node in nodes:
             process = node.spawn(java)
+            self._dismiss(node.number)  # one that watched a process that ended by itself
             if self._owned:
                 self._watchdogs[node.number] = Watchdog(process)
 

@@ -25,6 +25,7 @@ CHECKERS: Final[Mapping[str, Checker]] = {
     "fenced-adds-nothing": visibility.fenced_adds_nothing,
     "group-offsets": visibility.group_offsets,
     "raw-log": log.raw_log,
+    "one-transaction": log.one_transaction,
     "ledger-counts": ending.ledger_counts,
 }
 

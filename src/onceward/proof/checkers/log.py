@@ -40,3 +40,22 @@ def _partition(place: Place, batches: tuple[LogBatch, ...]) -> list[str]:
         f"{place}: producer {producer}, epoch {epoch} has no end marker" for producer, (epoch, _) in open_now.items()
     ]
     return found
+
+
+def one_transaction(history: History) -> list[str]:
+    """The committed records of an epoch come from one transaction, over all partitions."""
+    owners: dict[int, set[tuple[int, int]]] = {}
+    for batches in history.log.values():
+        pending: dict[int, list[LogBatch]] = {}  # by producer id: what its open transaction holds here
+        for batch in batches:
+            if batch.kind == "data":
+                pending.setdefault(batch.producer_id, []).append(batch)
+                continue
+            for data in pending.pop(batch.producer_id, []):
+                if batch.kind == "commit":
+                    owners.setdefault(data.epoch, set()).add((data.producer_id, data.producer_epoch))
+    return [
+        f"epoch {epoch} was committed by the transactions {sorted(which)} (producer id, producer epoch)"
+        for epoch, which in sorted(owners.items())
+        if len(which) > 1
+    ]

@@ -117,4 +117,4 @@ def _all(places: Mapping[Place, tuple[Row, ...]]) -> list[Row]:
 
 def _some(numbers: set[int]) -> str:
     shown = ", ".join(map(str, sorted(numbers)[:SHOWN]))
-    return f"rows {shown}" + (f" and {len(numbers) - SHOWN} more" if len(numbers) > SHOWN else "")
+    return f"rows {shown}" + (f" and {len(numbers) - SHOWN} others" if len(numbers) > SHOWN else "")

@@ -1,0 +1,87 @@
+"""Looks into the tables, files and group offsets while the job runs: what became visible together, and when.
+
+Each look reads the outputs first and what is decided after them: an epoch that was visible has to be decided by then.
+"""
+
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from onceward.epoch.home import Home
+from onceward.epoch.inspection import epochs
+from onceward.epoch.ledger import DECIDED, DONE
+from onceward.errors import OncewardError
+from onceward.proof.chaos import builtin
+from onceward.proof.chaos.outputs import OUTPUTS
+from onceward.proof.chaos.places import Places, consumer, partitions
+from onceward.proof.history import Place
+
+EVERY_S: Final = 0.3
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What was new in each output, and what was decided right after that."""
+
+    news: Mapping[str, list[int]]
+    group: Mapping[Place, int] | None  # where the deciding group stands
+    decided: int | None  # the last epoch that the ledger has decided, where it decides
+
+
+class Looker(threading.Thread):
+    """Looks again and again."""
+
+    def __init__(self, places: Places) -> None:
+        super().__init__(name="prove-looker", daemon=True)
+        self.looks: list[Look] = []
+        self._places = places
+        self._outputs = {kind: OUTPUTS[kind](places) for kind in places.sinks if kind != "kafka"}
+        self._over = threading.Event()
+
+    def run(self) -> None:
+        with consumer(self._places.bootstrap, "read_committed", builtin.NAME) as reader:
+            while not self._over.wait(EVERY_S):
+                self._look(reader)
+
+    def end(self) -> None:
+        self._over.set()
+        if self.is_alive():
+            self.join(60)
+
+    def _look(self, reader: Any) -> None:
+        news: dict[str, list[int]] = {}
+        for kind, output in self._outputs.items():
+            try:
+                news[kind] = output.news() or []
+            except Exception:  # noqa: BLE001, S112 - PostgreSQL is down on purpose; what is there is seen next time
+                continue
+        if "kafka" in self._places.sinks:
+            group = _group(reader)
+            if group is not None:
+                self.looks.append(Look(news, group, None))
+                return
+        decided = _decided(self._places.folder / "home")
+        self.looks.append(Look(news, None, decided))
+
+
+def _group(reader: Any) -> dict[Place, int] | None:
+    """The group's offsets; None if no broker answers just now."""
+    from confluent_kafka import KafkaException
+
+    try:
+        found = reader.committed(partitions(reader, builtin.IN), timeout=5)
+    except (KafkaException, KeyError):
+        return None
+    if any(it.error is not None for it in found):
+        return None
+    return {(it.topic, it.partition): it.offset for it in found if it.offset >= 0}
+
+
+def _decided(home: Path) -> int | None:
+    try:
+        last = [entry.epoch for entry in epochs(Home.at(home), 3) if entry.phase in (DECIDED, DONE)]
+    except OncewardError:
+        return None
+    return max(last, default=None)
