@@ -57,13 +57,14 @@ class Looker(threading.Thread):
                 news[kind] = output.news() or []
             except Exception:  # noqa: BLE001, S112 - PostgreSQL is down on purpose; what is there is seen next time
                 continue
-        if "kafka" in self._places.sinks:
-            group = _group(reader)
-            if group is not None:
-                self.looks.append(Look(news, group, None))
-                return
-        decided = _decided(self._places.folder / "home")
-        self.looks.append(Look(news, None, decided))
+        if "kafka" not in self._places.sinks:
+            self.looks.append(Look(news, None, _decided(self._places.folder / "home")))
+            return
+        # Brokers may be away. What is decided only grows, so a late answer is as good.
+        while (group := _group(reader)) is None and not self._over.wait(EVERY_S):
+            pass
+        if group is not None:
+            self.looks.append(Look(news, group, None))
 
 
 def _group(reader: Any) -> dict[Place, int] | None:

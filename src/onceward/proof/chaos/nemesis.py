@@ -13,6 +13,7 @@ APIS: Final = {0: "Produce", 22: "InitProducerId", 26: "EndTxn", 28: "TxnOffsetC
 # Points that only a start after a certain death comes to: how the life before has to end.
 NEEDS: Final = {"resolving": "decided", "replaying": "decided"}
 IN_A_WORKER: Final = "task-writing"
+STRIKES: Final = (0, 2, 3, 4, 6, 8)  # in one life: starts take longest, so there is time for more than one
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,15 +89,13 @@ def _life(dice: random.Random, world: World, **chosen: object) -> Life:
     cluster = dice.random() < 0.08
     point = chosen.get("point", "")
     early = point in ("fenced", "recovered", *NEEDS)  # it dies before anything else can happen to it
-    strikes = (
-        () if early else tuple(_strike(dice, world, cluster=cluster) for _ in range(dice.choice((0, 1, 2, 3, 4, 5))))
-    )
+    strikes = () if early else tuple(_strike(dice, world, cluster=cluster) for _ in range(dice.choice(STRIKES)))
     facts = {"over_tasks": cluster or dice.random() < 0.4, "cluster": cluster, "orphans": dice.random() < 0.3}
     return Life(strikes=strikes, **{**facts, **chosen})  # type: ignore[arg-type]
 
 
 def _strike(dice: random.Random, world: World, *, cluster: bool) -> Strike:
-    kinds = ["worker"] * 6 + ["network"] * 4 + ["broker"] * (2 if world.brokers == 1 else 4)
+    kinds = ["worker"] * 8 + ["network"] * 4 + ["broker"] * (2 if world.brokers == 1 else 4)
     kinds += ["postgres"] * 2 if world.postgres else []
     kinds += ["executor"] * 8 if cluster else []
     target = dice.choice(kinds)
