@@ -99,11 +99,11 @@ def _strike(dice: random.Random, world: World, *, cluster: bool) -> Strike:
     kinds += ["postgres"] * 2 if world.postgres else []
     kinds += ["executor"] * 8 if cluster else []
     target = dice.choice(kinds)
-    if target == "worker":
-        return Strike("worker", "kill")
-    if target == "executor":
-        return Strike("executor", "kill")
     seconds = round(dice.uniform(0.2, 4.0), 2)
+    if target == "worker":
+        return Strike("worker", dice.choice(("kill", "kill", "kill", "pause")), seconds)
+    if target == "executor":
+        return Strike("executor", dice.choice(("kill", "kill", "pause")), seconds)
     if target == "broker":
         return Strike("broker", dice.choice(("kill", "kill", "pause")), seconds, node=dice.randint(1, world.brokers))
     if target == "postgres":

@@ -31,7 +31,7 @@ class Striker:
     def strike(self, strike: Strike, driver: Driver) -> bool:
         """Do it; False if there is nothing to do it to just now."""
         if strike.target in ("worker", "executor"):
-            return self._kill_one(strike, driver.workers() if strike.target == "worker" else driver.executors())
+            return self._strike_one(strike, driver.workers() if strike.target == "worker" else driver.executors())
         what = f"{strike.target} {strike.node}" if strike.target == "broker" else strike.target
         if (earlier := self._mending.get(what)) is not None and earlier.is_alive():
             return False
@@ -50,11 +50,15 @@ class Striker:
             thread.join(120)
         self._stack.heal()
 
-    def _kill_one(self, strike: Strike, pids: list[int]) -> bool:
+    def _strike_one(self, strike: Strike, pids: list[int]) -> bool:
+        """A process of Spark's. One that is paused goes on by itself; Spark starts another for one that is dead."""
         if not pids:
             return False
-        processes.send(pids[:1], signal.SIGKILL)
-        self._seen.note("fault", f"{strike.target} killed", strike.target, kill=True)
+        pid, dies = pids[0], strike.how == "kill"
+        processes.send([pid], signal.SIGKILL if dies else signal.SIGSTOP)
+        self._seen.note("fault", f"{strike.target} {'killed' if dies else 'paused'}", strike.target, kill=dies)
+        if not dies:
+            self._mend_later(f"{strike.target} of process {pid}", strike, lambda: processes.send([pid], signal.SIGCONT))
         return True
 
     def _process(self, strike: Strike) -> tuple[Callable[[], None], Callable[[], None]]:
