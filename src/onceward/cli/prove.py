@@ -26,7 +26,7 @@ def prove(
         Path | None, typer.Argument(help="Your job and its truth. Default: a job of ours.", show_default=False)
     ] = None,
     *,
-    kills: Annotated[int, typer.Option(min=0, help="How many processes are killed (SIGKILL).")] = 20,
+    kills: Annotated[int, typer.Option(min=1, help="How many processes are killed (SIGKILL).")] = 20,
     minutes: Annotated[float | None, typer.Option(help="Stop after so long, killed enough or not.")] = None,
     seed: Annotated[int | None, typer.Option(help="Decides events and faults. Default: another each time.")] = None,
     sinks: Annotated[

@@ -18,9 +18,11 @@ def simulate(
     schedules: Annotated[int, typer.Option(help="How many schedules to run.")] = 10_000,
     seed: Annotated[int | None, typer.Option(help="The first seed; alone, with --schedules 1, it replays one.")] = None,
     plant: Annotated[str | None, typer.Option(help="Switch on a planted bug, by name.")] = None,
+    jobs: Annotated[int, typer.Option(min=1, help="How many processes to use; the result is the same.")] = 1,
     *,
     story: Annotated[bool, typer.Option(help="Tell the schedule of --seed step by step.")] = False,
-    exhaustive: Annotated[bool, typer.Option(help="Visit every schedule of a small model instead.")] = False,
+    exhaustive: Annotated[bool, typer.Option(help="Visit every way that a small model can go instead.")] = False,
+    full: Annotated[bool, typer.Option(help="With --exhaustive: more at once goes wrong; takes hours.")] = False,
     planted: Annotated[bool, typer.Option(help="Show for each planted bug which checker caught it.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -32,29 +34,55 @@ def simulate(
         raise typer.Exit(EXIT_USAGE)
     parts = PLANTS[plant].parts if plant is not None else None
     if planted:
-        _show_planted(as_json=as_json)
+        _show_planted(jobs, as_json=as_json)
     elif exhaustive:
-        _visit_all(parts, as_json=as_json)
+        _visit_all(parts, jobs, full=full, as_json=as_json)
     elif story:
         _tell(seed or 0, parts, as_json=as_json)
     else:
-        _run(range(seed or 0, (seed or 0) + schedules), parts, as_json=as_json)
+        _run(range(seed or 0, (seed or 0) + schedules), parts, jobs, as_json=as_json)
 
 
-def _run(seeds: range, parts: "Parts | None", *, as_json: bool) -> None:
+def _run(seeds: range, parts: "Parts | None", jobs: int, *, as_json: bool) -> None:
     from onceward.proof.simulation.campaign import campaign
 
     began = time.perf_counter()
-    tally = campaign(seeds, parts, report=lambda so_far: progress(f"{so_far.schedules:,} schedules, no violation"))
+    tally = campaign(
+        seeds, parts, jobs=jobs, report=lambda so_far: progress(f"{so_far.schedules:,} schedules, no violation")
+    )
     _conclude(tally, time.perf_counter() - began, as_json=as_json)
 
 
-def _visit_all(parts: "Parts | None", *, as_json: bool) -> None:
-    from onceward.proof.simulation.exhaustive import visit_all
+def _visit_all(parts: "Parts | None", jobs: int, *, full: bool, as_json: bool) -> None:
+    from onceward.proof.simulation.exhaustive import FULL, SHORT, visit_all
 
     began = time.perf_counter()
-    tally = visit_all(parts, report=lambda so_far: progress(f"{so_far.schedules:,} schedules, no violation"))
-    _conclude(tally, time.perf_counter() - began, as_json=as_json)
+    bounds = FULL if full else SHORT
+    census = visit_all(
+        parts, bounds, jobs=jobs, report=lambda so_far: progress(f"{so_far.moments:,} moments, no violation")
+    )
+    seconds, found = time.perf_counter() - began, census.violation
+    limits = [{"crashes": bound.crashes, "delays": bound.delays} for bound in bounds]
+    facts: dict[str, object] = {
+        "bounds": limits,
+        "moments": census.moments,
+        "starts": census.starts,
+        "lives": census.lives,
+        "steps": census.steps,
+        "met_again": census.met_again,
+        "seconds": round(seconds, 2),
+        "violation": _facts(found) if found is not None else None,
+    }
+    at_most = " or ".join(f"{bound.crashes} + {bound.delays}" for bound in bounds)
+    text = (
+        f"2 tasks, 2 partitions, 3 epochs, crashes + delayed messages at most {at_most}: "
+        f"{census.moments:,} different moments; {census.met_again:,} ways led to one that was known. "
+        f"{census.starts:,} starts, {census.lives:,} lives of drivers, {census.steps:,} steps in {seconds:.1f} s. "
+    )
+    text += "No violation." if found is None else "\n" + _text(found)
+    result(facts, text, as_json=as_json)
+    if found is not None:
+        raise typer.Exit(EXIT_VIOLATION)
 
 
 def _conclude(tally: "Tally", seconds: float, *, as_json: bool) -> None:
@@ -101,13 +129,13 @@ def _tell(seed: int, parts: "Parts | None", *, as_json: bool) -> None:
         raise typer.Exit(EXIT_VIOLATION)
 
 
-def _show_planted(*, as_json: bool) -> None:
+def _show_planted(jobs: int, *, as_json: bool) -> None:
     from onceward.proof.planted import PLANTS
     from onceward.proof.planted.hunt import hunt
+    from onceward.proof.simulation.campaign import in_order
 
     rows: list[dict[str, object]] = []
-    for name in PLANTS:
-        caught = hunt(name, BOUND)
+    for name, caught in zip(PLANTS, in_order(hunt, [(name, BOUND) for name in PLANTS], jobs), strict=True):
         rows.append(
             {"bug": name, "says": PLANTS[name].says, "checkers": caught.checkers, "schedules": caught.schedules}
         )

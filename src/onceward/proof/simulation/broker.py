@@ -34,6 +34,13 @@ class Transaction:
     unmarked: list[Place | str] = field(default_factory=list)
     following: tuple[int, int] = (-1, -1)  # the identity once the end markers are written
 
+    def known(self) -> tuple[object, ...]:
+        """What later answers depend on; places and the identity to follow are those of a transaction under way."""
+        who = (self.producer_id, self.producer_epoch, self.last_epoch, self.previous_id, self.state)
+        if self.state in (ONGOING, COMMITTING, ABORTING):
+            return (*who, list(self.places), self.unmarked, self.following)
+        return who
+
 
 @dataclass(slots=True)
 class Group:
@@ -185,6 +192,16 @@ class Broker:
     def settled(self) -> bool:
         """Nothing is on its way."""
         return not any(held.unmarked for held in self.transactions.values())
+
+    def state(self) -> object:
+        """All that its later answers and its readers depend on: two brokers with the same go on alike.
+
+        What was aborted, and at which offset a batch stands, nobody asks for.
+        """
+        logs = [log.state() for log in self.logs.values()]
+        holders = [(name, *held.known()) for name, held in self.transactions.items()]
+        groups = [(group.committed, group.pending, group.epochs) for group in self.groups.values()]
+        return logs, holders, groups, self.held, self._next_id
 
     def _prepare(self, held: Transaction, *, commit: bool) -> None:
         """From here on the transaction's end is certain. Its markers carry the next producer epoch (KIP-890)."""

@@ -2,16 +2,21 @@
 
 import gc
 import logging
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+import multiprocessing
+from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
+from typing import Any, Final, TypeVar
 
 from onceward.proof.simulation.driver import Parts
 from onceward.proof.simulation.schedule import Schedule, scheduled
 from onceward.proof.simulation.shrink import shrink
 from onceward.proof.simulation.simulate import Run, simulate
 from onceward.proof.simulation.story import condensed
+
+BLOCK: Final = 1_000  # seeds that a process takes at once
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -32,7 +37,6 @@ class Tally:
     schedules: int = 0
     steps: int = 0
     drivers: int = 0
-    ends: Counter[str] = field(default_factory=Counter)
     reached: set[tuple[str, str]] = field(default_factory=set)
     violation: Violation | None = None
 
@@ -42,6 +46,13 @@ class Tally:
         self.steps += run.steps
         self.drivers += run.drivers
         self.reached |= run.reached
+
+    def merge(self, other: "Tally") -> None:
+        """What another process counted."""
+        self.schedules += other.schedules
+        self.steps += other.steps
+        self.drivers += other.drivers
+        self.reached |= other.reached
 
 
 @contextmanager
@@ -60,20 +71,50 @@ def quick() -> Iterator[None]:
 
 
 def campaign(
-    seeds: Iterable[int], parts: Parts | None = None, *, report: Callable[[Tally], None] = lambda _: None
+    seeds: Sequence[int],
+    parts: Parts | None = None,
+    *,
+    jobs: int = 1,
+    report: Callable[[Tally], None] = lambda _: None,
 ) -> Tally:
-    """Every seed, until one breaks a promise; that one is shrunk."""
+    """Every seed, until one breaks a promise; that one is shrunk. The same comes out whatever `jobs` is."""
+    tally = Tally()
+    blocks = [(seeds[at : at + BLOCK], parts) for at in range(0, len(seeds), BLOCK)]
+    with closing(in_order(_block, blocks, jobs)) as found:
+        for part, broken in found:
+            tally.merge(part)
+            if broken is not None:
+                with quick():
+                    tally.violation = explain(simulate(scheduled(broken), parts), parts)
+                break
+            report(tally)
+    return tally
+
+
+def in_order(work: Callable[..., T], tasks: Sequence[tuple[Any, ...]], jobs: int) -> Generator[T, None, None]:
+    """What each task comes to, in their order: so the first violation is the same in one process and in many."""
+    if jobs == 1:
+        for task in tasks:
+            yield work(*task)
+        return
+    # Not forked: this process may have threads.
+    with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
+        try:
+            yield from pool.map(work, *zip(*tasks, strict=True))
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+def _block(seeds: Sequence[int], parts: Parts | None) -> tuple[Tally, int | None]:
+    """Some seeds, until one breaks a promise; and which."""
     tally = Tally()
     with quick():
         for seed in seeds:
             run = simulate(scheduled(seed), parts)
             tally.add(run)
             if run.violations:
-                tally.violation = explain(run, parts)
-                break
-            if tally.schedules % 1_000 == 0:
-                report(tally)
-    return tally
+                return tally, seed
+    return tally, None
 
 
 def explain(run: Run, parts: Parts | None) -> Violation:

@@ -1,5 +1,6 @@
 """The home's file system, in memory: what is synced survives a power cut, what is not may not."""
 
+from bisect import insort
 from collections.abc import Callable
 from random import Random
 
@@ -9,7 +10,7 @@ class Disk:
 
     def __init__(self) -> None:
         self.files: dict[str, bytes] = {}
-        self._folders: dict[str, list[str]] = {}  # listed before, and not changed since
+        self._folders: dict[str, list[str]] = {}  # the names in each, sorted
         self.before: dict[str, bytes | None] = {}
         self.fragile: set[str] = set()  # data not synced either: a power cut may tear them
 
@@ -18,25 +19,20 @@ class Disk:
         old = self.files.get(name)
         self.before.setdefault(name, old)
         if old is None:
-            self._folders.clear()
+            folder, _, last = name.rpartition("/")
+            insort(self._folders.setdefault(folder, []), last)
         self.files[name] = data
         (self.fragile.add if fragile else self.fragile.discard)(name)
 
     def names(self, folder: str) -> list[str]:
         """What is in a folder, sorted."""
-        found = self._folders.get(folder)
-        if found is None:
-            prefix = f"{folder}/"
-            at = len(prefix)
-            found = sorted([name[at:] for name in self.files if name.startswith(prefix)])
-            self._folders[folder] = found
-        return [*found]
+        return [*self._folders.get(folder, ())]
 
     def drop(self, name: str) -> None:
         """Take it away, for ever."""
-        self.files.pop(name, None)
+        if name in self.files:
+            self._forget(name)
         self.before.pop(name, None)
-        self._folders.clear()
 
     def keep(self, name: str) -> None:
         """For ever."""
@@ -49,14 +45,18 @@ class Disk:
             fate = random.random()
             if fate < 0.5:
                 if old is None:
-                    del self.files[name]
+                    self._forget(name)
                 else:
                     self.files[name] = old
             elif fate < 0.7 and name in self.fragile:
                 self.files[name] = self.files[name][: len(self.files[name]) // 2]
         self.before.clear()
         self.fragile.clear()
-        self._folders.clear()
+
+    def _forget(self, name: str) -> None:
+        del self.files[name]
+        folder, _, last = name.rpartition("/")
+        self._folders[folder].remove(last)
 
 
 class Mount:
@@ -68,12 +68,13 @@ class Mount:
     def __init__(self, disk: Disk, enter: Callable[[str, str], bool], step: Callable[[str, str], None]) -> None:
         """`enter` is a step that may raise OSError, and answers whether the call is to fail after its effect."""
         self._disk, self._enter, self._step = disk, enter, step
+        self._files = disk.files
 
     def read(self, name: str) -> bytes | None:
         """The file's bytes."""
         if not name.startswith("decisions/"):  # a claimed slot never changes: no matter when it is read
             self._step("read", name)
-        return self._disk.files.get(name)
+        return self._files.get(name)
 
     def names(self, folder: str) -> list[str]:
         """The file names in a folder, sorted."""

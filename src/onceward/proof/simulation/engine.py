@@ -3,9 +3,10 @@
 After a restart the last planned epoch runs again, unless its commit log entry is there.
 """
 
-import json
 from collections.abc import Iterable, Mapping
 from typing import Final
+
+import msgspec
 
 from onceward.epoch.home import CHECKPOINT
 from onceward.epoch.outcome import Outcome, PartitionOutcome, TopicPartition
@@ -48,8 +49,12 @@ def of_rows(rows: Iterable[Row], topic: str | None = None, partitions: int = 1) 
     if topic is None:
         digests = [hash(row[:3]) for row in rows]
         return Outcome(rows=len(digests), digest=sum(digests) & MASK)
+    parts: dict[int, list[int]] = {}
+    for row in rows:
+        parts.setdefault(row.key % partitions, []).append(hash(row[:3]))
     return Outcome.of(
-        (TopicPartition(topic, row.key % partitions), PartitionOutcome(1, hash(row[:3]) & MASK)) for row in rows
+        (TopicPartition(topic, number), PartitionOutcome(len(digests), sum(digests) & MASK))
+        for number, digests in parts.items()
     )
 
 
@@ -59,7 +64,7 @@ class Engine:
     def __init__(self, seed: int, epochs: int) -> None:
         self.epochs = epochs
         self._seed = seed
-        self._plans = 0
+        self.plans = 0
         sizes = [3 + (seed >> 3) % 3, 3 + (seed >> 5) % 3]
         # A key stands in one input partition, so that its order is defined.
         self.input = {
@@ -70,13 +75,13 @@ class Engine:
 
     def plan(self, epoch: int, begins: Mapping[int, int]) -> dict[int, int]:
         """How far the epoch reads: what has arrived by now, so that a second plan may differ from a lost first one."""
-        self._plans += 1
+        self.plans += 1
         if epoch == self.epochs - 1:
             return {place: len(self.input[TOPIC, place]) for place in range(PARTITIONS)}
         ends = {}
         for place in range(PARTITIONS):
             size = len(self.input[TOPIC, place])
-            arrived = (self._seed * 7 + self._plans * 5 + place * 3 + epoch) % 3  # 0: nothing new in this partition
+            arrived = (self._seed * 7 + self.plans * 5 + place * 3 + epoch) % 3  # 0: nothing new in this partition
             ends[place] = min(size, begins[place] + arrived)
         return ends
 
@@ -110,8 +115,8 @@ class Query:
         begins = self._ends(epoch - 1)
         if not planned:
             ends = self._engine.plan(epoch, begins)
-            text = json.dumps({TOPIC: {str(place): end for place, end in ends.items()}})
-            self._add(f"{CHECKPOINT}/offsets/{epoch}", f"v1\n{{}}\n{text}".encode())
+            text = ", ".join([f'"{place}": {end}' for place, end in ends.items()])  # spaced as Spark does it
+            self._add(f"{CHECKPOINT}/offsets/{epoch}", f'v1\n{{}}\n{{"{TOPIC}": {{{text}}}}}'.encode())
         else:
             ends = self._ends(epoch)
         return Batch(epoch, self._engine.records(begins, ends), self._engine.states[epoch])
@@ -134,4 +139,4 @@ class Query:
             return dict.fromkeys(range(PARTITIONS), 0)
         text = self._storage.read(f"{CHECKPOINT}/offsets/{epoch}")
         assert text is not None, f"the offset log has lost epoch {epoch}"
-        return {int(place): end for place, end in json.loads(text.split(b"\n", 2)[2])[TOPIC].items()}
+        return {int(place): end for place, end in msgspec.json.decode(text.split(b"\n", 2)[2])[TOPIC].items()}

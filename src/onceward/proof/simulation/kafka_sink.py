@@ -97,7 +97,7 @@ class SimulatedKafkaSink(DecidingSink):
     def run_task(self, batches: list[Produced]) -> None:
         """Write them all; a task that dies leaves a zombie behind, and its second attempt refuses to write."""
         for number, (place, sequence, rows) in enumerate(batches):
-            if (late := self.world.task_dies(f"produces to {place}")) is not None:
+            if (late := self.world.task_dies(place)) is not None:
                 self.task_died(batches[number:], late)
                 return
             self.produce(place, sequence, rows)

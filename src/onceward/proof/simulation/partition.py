@@ -87,6 +87,15 @@ class PartitionLog:
         self.batches.append(Stored(kind, self.end, producer_id, producer_epoch, fate=commit))
         self.end += 1
 
+    def state(self) -> object:
+        """What later answers and readers depend on: records that are visible or undecided, and the producers."""
+        kept = [(b.rows, b.fate) for b in self.batches if b.kind == "data" and b.fate is not False]
+        producers = [
+            (number, known.epoch, known.last, [which[:2] for which in known.batches], known.open_from is None)
+            for number, known in self.producers.items()
+        ]
+        return kept, producers
+
     @property
     def stable(self) -> int:
         """The last stable offset: where the first open transaction begins."""

@@ -21,6 +21,7 @@ from onceward.proof.simulation.driver import PIPELINE, Parts, drive
 from onceward.proof.simulation.engine import Engine
 from onceward.proof.simulation.kafka_sink import PARTITIONS, SimulatedKafkaSink
 from onceward.proof.simulation.kafka_sink import TOPIC as OUT
+from onceward.proof.simulation.partition import PartitionLog
 from onceward.proof.simulation.schedule import Schedule
 from onceward.proof.simulation.store import Store, StoreSink
 from onceward.proof.simulation.wire import MemoryWire
@@ -40,20 +41,20 @@ class Run:
     steps: int
     drivers: int
     reached: frozenset[tuple[str, str]]
-    trace: tuple[tuple[int, str], ...] = ()  # if it was asked for
 
 
 class Simulation:
     """A world with a pipeline in it."""
 
-    def __init__(self, schedule: Schedule, parts: Parts, story: list[str] | None, *, trace: bool) -> None:
-        self.world = World(schedule, story=story, trace=trace)
+    def __init__(self, world: World, parts: Parts) -> None:
+        schedule, self.world = world.schedule, world
         self.parts = parts
         self.engine = Engine(schedule.seed, schedule.epochs)
         names = [f"s{number}" for number in range(schedule.shape.stores)]
         self.stores: dict[str, Store] = {name: (parts.store or Store)(name) for name in names}
         self.broker: Broker | None = None
-        world = self.world
+        self._look: tuple[object, ...] = ()
+        self._seen: dict[Place, tuple[int, tuple[Part, ...]]] = {}  # the last look, and how much there was then
         world.body = self._drive
         world.observe = self.observe
         last = f"{CHECKPOINT}/commits/{schedule.epochs - 1}"
@@ -67,31 +68,39 @@ class Simulation:
     def run(self) -> Run:
         """Everything, to the end."""
         self.world.run()
+        world = self.world
+        history, found = self.end()
+        return Run(world.schedule, history, found, world.clock, len(world.drivers), frozenset(world.reached))
+
+    def end(self) -> tuple[History, Mapping[str, list[str]]]:
+        """Nothing happens any more: what can be read, and which promises it breaks."""
         if self.broker is not None:
             self._release()
         self.observe()
         history = self.read()
-        world = self.world
-        found = judge(history)
-        trace, reached = tuple(world.trace or ()), frozenset(world.reached)
-        return Run(world.schedule, history, found, world.clock, len(world.drivers), reached, trace)
+        return history, judge(history)
 
     def observe(self) -> None:
         """A look from outside."""
         visible: dict[str, dict[Place, tuple[Part, ...]]] = {
-            name: {(name, 0): _parts(store.rows)} for name, store in self.stores.items()
+            name: {(name, 0): self._parts((name, 0), len(store.rows), store)} for name, store in self.stores.items()
         }
         settled, group, marker = True, None, None
         if self.broker is not None:
             settled = self.broker.settled
-            visible["kafka"] = {place: _parts(rows) for place, rows in self._kafka_rows().items()}
+            # A log's records change their fate only when an end marker is appended.
+            visible["kafka"] = {
+                place: self._parts(place, len(log.batches), log) for place, log in self.broker.logs.items()
+            }
             held = self.broker.groups.get(PIPELINE)
             if held is not None and held.committed:
                 group = {place: offset for place, (offset, _) in held.committed.items()}
                 found = markers.newest(text for _, text in held.committed.values())
                 marker = found.epoch if found is not None else None
-        decided = self._decided(marker)
-        self.world.events.append(Observed(self.world.clock, settled, decided, visible, group, marker))
+        look = (settled, self._decided(marker), visible, group, marker)
+        if look != self._look:  # else it would show nothing that the one before did not
+            self._look = look
+            self.world.events.append(Observed(self.world.clock, *look))
 
     def read(self) -> History:
         """Everything that can be found out at the end."""
@@ -106,7 +115,7 @@ class Simulation:
         log: dict[Place, tuple[LogBatch, ...]] = {}
         group = None
         if self.broker is not None:
-            sinks["kafka"] = {place: tuple(rows) for place, rows in self._kafka_rows().items()}
+            sinks["kafka"] = {place: tuple(_rows(log)) for place, log in self.broker.logs.items()}
             log = {place: _raw(self.broker, place) for place in self.broker.logs}
             held = self.broker.groups.get(PIPELINE)
             group = {place: offset for place, (offset, _) in held.committed.items()} if held is not None else {}
@@ -150,11 +159,12 @@ class Simulation:
         self.broker.held = False
         self.broker.settle()
 
-    def _kafka_rows(self) -> dict[Place, list[Row]]:
-        assert self.broker is not None
-        return {
-            place: [row for batch in log.visible() for row in batch.rows] for place, log in self.broker.logs.items()
-        }
+    def _parts(self, place: Place, size: int, where: Store | PartitionLog) -> tuple[Part, ...]:
+        """What is visible in a place; rows and logs only grow, so that one of the same size is the same."""
+        seen = self._seen.get(place)
+        if seen is None or seen[0] != size:
+            seen = self._seen[place] = (size, _parts(_rows(where)))
+        return seen[1]
 
     def _decided(self, marker: int | None) -> frozenset[int]:
         if self.broker is not None:
@@ -182,11 +192,16 @@ class Simulation:
         return Mount(self.world.disk, lambda *_: False, lambda *_: None)
 
 
-def simulate(
-    schedule: Schedule, parts: Parts | None = None, story: list[str] | None = None, *, trace: bool = False
-) -> Run:
+def simulate(schedule: Schedule, parts: Parts | None = None, story: list[str] | None = None) -> Run:
     """Run a schedule; `parts` replaces pieces of the drivers, `story` is filled with what happens."""
-    return Simulation(schedule, parts or Parts(), story, trace=trace).run()
+    return Simulation(World(schedule, story=story), parts or Parts()).run()
+
+
+def _rows(where: Store | PartitionLog) -> list[Row]:
+    """What is visible in it."""
+    if isinstance(where, Store):
+        return where.rows
+    return [row for batch in where.visible() for row in batch.rows]
 
 
 def _parts(rows: list[Row]) -> tuple[Part, ...]:

@@ -81,7 +81,7 @@ class StoreSink(TwoPhaseCommitSink):
         which = self.which(context)
         for task in range(TASKS):
             mine = [row for row in made if row.key % TASKS == task]
-            if (late := self.world.task_dies(f"stage {self.store.name}")) is not None:
+            if (late := self.world.task_dies(self.store.name)) is not None:
                 # The next attempt of the task starts while this one, out of sight, is still about to write.
                 self.world.later(late, self._zombie(which, f"{task}.0", mine), f"a zombie task stages {which}")
                 self._stage(which, f"{task}.1", mine)

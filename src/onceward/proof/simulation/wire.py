@@ -3,9 +3,9 @@
 Stands in for `onceward.kafka.wire.Wire`, so that the production `Transactor` runs on it with the real request classes.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 from onceward.kafka.wire import AnswerLost
 from onceward.proof.simulation.broker import Broker, Place
@@ -23,9 +23,20 @@ class Answer:
     partition_index: int = 0
     committed_offset: int = -1
     metadata: str | None = ""
-    topics: list["Answer"] = field(default_factory=list)
-    partitions: list["Answer"] = field(default_factory=list)
-    groups: list["Answer"] = field(default_factory=list)
+    topics: Sequence["Answer"] = ()
+    partitions: Sequence["Answer"] = ()
+    groups: Sequence["Answer"] = ()
+
+
+class Produce(NamedTuple):
+    """What a record batch on its way says."""
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    place: Place
+    sequence: int
+    rows: tuple[Any, ...]
 
 
 class MemoryWire:
@@ -37,7 +48,7 @@ class MemoryWire:
     def call_coordinator(self, key: str, kind: int, request: Callable[[], Any]) -> Any:  # noqa: ARG002 - one broker
         """Send to the coordinator."""
         made = request()
-        return self.exchange(type(made).__name__, lambda: carry_out(self._broker, made))
+        return self.exchange(type(made).__name__, lambda: carry_out(self._broker, made), made)
 
     def forget_coordinator(self, key: str, kind: int) -> None:
         """There is only one."""
@@ -48,10 +59,11 @@ class MemoryWire:
         """A record batch to its partition's leader."""
         act = self._broker.produce
         what = f"Produce {place} {identity} from {sequence}" if self._world.story is not None else "Produce"
-        return self.exchange(what, lambda: act(name, identity, place, sequence, len(rows), rows))  # type: ignore[no-any-return]
+        said = Produce(name, *identity, place, sequence, tuple(rows))
+        return self.exchange(what, lambda: act(name, identity, place, sequence, len(rows), rows), said)  # type: ignore[no-any-return]
 
-    def exchange(self, what: str, effect: Callable[[], Any]) -> Any:
-        """A request and its answer, each a step, each with its own accidents."""
+    def exchange(self, what: str, effect: Callable[[], Any], said: object) -> Any:
+        """A request and its answer, each a step, each with its own accidents. `said`: what the request says."""
         world = self._world
         ends = what == "EndTxnRequest"
         kind, steps = world.enter_network("send-end" if ends else "send", what)
@@ -60,9 +72,10 @@ class MemoryWire:
         if kind == "lose-request":
             raise AnswerLost(f"{what} was lost")
         if kind == "delay":
-            world.later(steps, effect, what)
+            world.later(steps, effect, what, said)
             raise AnswerLost(f"{what} is late")
         answer = effect()
+        world.heard(said, answer)
         if kind == "duplicate":
             world.later(steps, effect, f"{what}, again")
         world.step("answer-end" if ends else "answer", what)
@@ -99,11 +112,11 @@ def _mark(broker: Broker, request: Any) -> Answer:
 
 def _fetch(broker: Broker, request: Any) -> Answer:
     found = broker.offsets(request.groups[0].group_id)
-    topics: dict[str, Answer] = {}
+    topics: dict[str, list[Answer]] = {}
     for (topic, place), (number, offset, metadata) in found.items():
         part = Answer(number, partition_index=place, committed_offset=offset, metadata=metadata)
-        topics.setdefault(topic, Answer(name=topic)).partitions.append(part)
-    return Answer(groups=[Answer(topics=list(topics.values()))])
+        topics.setdefault(topic, []).append(part)
+    return Answer(groups=[Answer(topics=[Answer(name=topic, partitions=parts) for topic, parts in topics.items()])])
 
 
 _HANDLERS: dict[str, Callable[[Broker, Any], Answer]] = {

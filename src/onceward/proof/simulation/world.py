@@ -15,7 +15,6 @@ from onceward.proof.simulation.schedule import CONTROL, Fault, Schedule
 
 MAX_DRIVERS: Final = 14
 MAX_STEPS: Final = 6_000
-NEVER: Final = 1 << 60
 TRANSACTION_TIMEOUT_S: Final = 60.0  # of waiting, all drivers together
 
 READY, PARKED, GONE = "ready", "parked", "gone"
@@ -35,7 +34,7 @@ class Driver:
 class World:
     """Everything but the pieces that are far away."""
 
-    def __init__(self, schedule: Schedule, *, story: list[str] | None = None, trace: bool = False) -> None:
+    def __init__(self, schedule: Schedule, *, story: list[str] | None = None) -> None:
         self.schedule = schedule
         self.disk = Disk()
         self.clock = 0
@@ -43,7 +42,6 @@ class World:
         self.events: list[Event] = []
         self.drivers: list[Driver] = []
         self.story = story
-        self.trace: list[tuple[int, str]] | None = [] if trace else None  # step by step, what it was
         self.reached: set[tuple[str, str]] = set()  # fault and step at which it happened
         self.body: Callable[[Driver], None] = lambda _: None
         self.observe: Callable[[], None] = lambda: None
@@ -58,19 +56,18 @@ class World:
         self._preferred: Driver | None = None
         self._numbers = 0
         self._waited = 0.0
-        self._due = self._faults[-1].step if self._faults else NEVER
+        self._due = 0  # the next step at which anything but a driver's own doing happens
+        self._set_due()
 
     def step(self, what: str, about: object = "") -> None:
         """Somebody else may act here, or something go wrong."""
         self.clock = clock = self.clock + 1
         if self.story is not None:
             self.tell(f"{what} {about}")
-        if self.trace is not None:
-            self.trace.append((clock, what))
         if clock >= self._due:
             self._happen(what)
-        if clock > MAX_STEPS:
-            raise Killed
+            if clock > MAX_STEPS:
+                raise Killed
 
     def sleep(self, seconds: float) -> None:
         """Time passes."""
@@ -79,7 +76,7 @@ class World:
         if self._waited > TRANSACTION_TIMEOUT_S:
             self._waited = 0.0
             self.time_out()
-        self.step("wait", f"{seconds} s")
+        self.step("wait", f"{seconds} s" if self.story is not None else "")
 
     def time(self) -> float:
         """The clock that deadlines are measured with."""
@@ -108,12 +105,15 @@ class World:
         self.step("task", about)
         return self._armed.pop("task", None) if self._armed else None
 
-    def later(self, steps: int, act: Callable[[], object], says: str) -> None:
-        """Something is on its way."""
+    def later(self, steps: int, act: Callable[[], object], says: str, said: object = None) -> None:  # noqa: ARG002
+        """Something is on its way. `said` is for worlds that compare what is."""
         self._numbers += 1
         self._late.append((self.clock + 1 + steps, self._numbers, act, says))
         self._late.sort(reverse=True)
         self._set_due()
+
+    def heard(self, said: object, answer: object) -> None:
+        """An answer of the broker is on its way back, for worlds that keep count."""
 
     def began(self, term: int, after_epoch: int) -> None:
         """The driver that runs has recovered."""
@@ -274,8 +274,8 @@ class World:
         self._set_due()
 
     def _set_due(self) -> None:
-        due = self._faults[-1].step if self._faults else NEVER
-        self._due = min(due, self._late[-1][0]) if self._late else due
+        due = self._faults[-1].step if self._faults else MAX_STEPS
+        self._due = min(due, self._late[-1][0], MAX_STEPS) if self._late else min(due, MAX_STEPS)
 
     def _take(self, *kinds: str) -> str:
         for kind in kinds:
