@@ -43,11 +43,14 @@ class Campaign:
         self._striker = Striker(stack, self.seen)
         logs = folder / "logs"
         logs.mkdir(parents=True)
-        self._lives = Lives(through, subject.file, logs, self.seen, self._striker, self._enough, report)
+        self.watchers = {it: Watcher(stack.bootstrap, subject.watch, it) for it in ISOLATIONS}
+        shown = self.watchers[ISOLATIONS[1]]
+        self._lives = Lives(
+            through, subject.file, logs, self.seen, self._striker, self._enough, lambda: shown.count, report
+        )
         self._make_topics()
         events = subject.feed(random.Random(plan.seed))  # noqa: S311 - the same seed, the same events
         self.feeder = Feeder(stack.bootstrap, events, per_second=plan.per_second)
-        self.watchers = {it: Watcher(stack.bootstrap, subject.watch, it) for it in ISOLATIONS}
         self.looker = Looker(self.direct) if subject.file is None and plan.guarantee == "exactly-once" else None
 
     def run(self) -> Seen:

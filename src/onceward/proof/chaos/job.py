@@ -18,10 +18,9 @@ from onceward.pipeline.pipeline import Pipeline
 from onceward.pipeline.session import session
 from onceward.proof.chaos import builtin
 from onceward.proof.chaos.books import HOMES
-from onceward.proof.chaos.places import Places
+from onceward.proof.chaos.places import SPARK, Places
 
 TRIGGER: Final = "100ms"
-SPARK: Final = "spark"  # instead of a guarantee: Spark's own Kafka sink
 
 
 def settings(folder: Path) -> dict[str, str]:

@@ -10,7 +10,7 @@ import msgspec
 
 from onceward.proof.chaos.driver import UNEXPLAINED, Driver
 from onceward.proof.chaos.nemesis import IN_A_WORKER, Life
-from onceward.proof.chaos.places import Places, ProofFailed
+from onceward.proof.chaos.places import SPARK, Places, ProofFailed
 from onceward.proof.chaos.seen import Seen
 from onceward.proof.chaos.strikes import Striker
 from onceward.proof.history import Ended
@@ -34,8 +34,10 @@ class Lives:
     seen: Seen
     striker: Striker
     enough: Callable[[], bool]
+    shown: Callable[[], int]  # how many records a read_uncommitted reader has seen
     report: Callable[[str], None]
     _all: list[Driver] = field(default_factory=list)
+    _shown_then: int = 0  # when the last epoch was finished
     _hopeless: int = 0  # drivers in a row that ended by themselves, without an epoch
     _epochs_then: int = -1
 
@@ -45,8 +47,9 @@ class Lives:
         strikes, last_strike, epochs = list(life.strikes), time.monotonic(), self.seen.epochs
         back_at: float | None = None
         while driver.alive and not self._over(driver, life, back_at, idle=not strikes):
-            if self.seen.look() and back_at is None:
-                back_at = time.monotonic()
+            if self.seen.look():
+                back_at = back_at or time.monotonic()
+                self._shown_then = self.shown()
             late = time.monotonic() - last_strike > BETWEEN_STRIKES_S
             if strikes and (late or (self.seen.epochs > epochs and self.striker.strike(strikes[0], driver))):
                 strikes = [] if self.enough() else strikes[1:]
@@ -97,7 +100,10 @@ class Lives:
         if life.point and time.monotonic() - driver.began < POINT_S:
             return False
         after_s = life.after_s if not life.point else 0.0
-        return idle and back_at is not None and time.monotonic() - back_at > after_s
+        if not idle or back_at is None or time.monotonic() - back_at < after_s:
+            return False
+        # Spark's own sink has no named points: it is killed when an epoch's first records are out.
+        return self.places.guarantee != SPARK or self.shown() > self._shown_then
 
     def _end(self, driver: Driver, life: Life) -> None:
         """It died at its point, by itself, or now."""

@@ -14,6 +14,7 @@ APIS: Final = {0: "Produce", 22: "InitProducerId", 26: "EndTxn", 28: "TxnOffsetC
 NEEDS: Final = {"resolving": "decided", "replaying": "decided"}
 IN_A_WORKER: Final = "task-writing"
 STRIKES: Final = (0, 2, 3, 4, 6, 8)  # in one life: starts take longest, so there is time for more than one
+FEW: Final = (0, 0, 1, 2)  # what promises less is to die soon, and often
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +90,8 @@ def _life(dice: random.Random, world: World, **chosen: object) -> Life:
     cluster = dice.random() < 0.08
     point = chosen.get("point", "")
     early = point in ("fenced", "recovered", *NEEDS)  # it dies before anything else can happen to it
-    strikes = () if early else tuple(_strike(dice, world, cluster=cluster) for _ in range(dice.choice(STRIKES)))
+    some = dice.choice(STRIKES if world.guarantee == "exactly-once" else FEW)
+    strikes = () if early else tuple(_strike(dice, world, cluster=cluster) for _ in range(some))
     facts = {"over_tasks": cluster or dice.random() < 0.4, "cluster": cluster, "orphans": dice.random() < 0.3}
     return Life(strikes=strikes, **{**facts, **chosen})  # type: ignore[arg-type]
 

@@ -18,6 +18,7 @@ import msgspec
 from onceward.errors import ConfigurationError, OncewardError
 
 VARIABLE: Final = "ONCEWARD_PROVE"
+SPARK: Final = "spark"  # instead of a guarantee: Spark's own Kafka sink
 AT_ONCE: Final = 5_000
 POLL_S: Final = 0.2
 END_OF_PARTITION: Final = -191  # librdkafka's code for it

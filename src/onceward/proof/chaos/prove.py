@@ -57,7 +57,7 @@ def command(plan: Plan, subject: Subject) -> str:
     """What does it again."""
     words = ["onceward", "prove", *([str(subject.file)] if subject.file is not None else [])]
     words += ["--kills", str(plan.kills), "--seed", str(plan.seed), "--sinks", ",".join(plan.sinks)]
-    words += ["--brokers", str(plan.brokers), "--guarantee", plan.guarantee]
+    words += ["--brokers", str(plan.brokers), "--guarantee", plan.guarantee, "--rate", str(plan.per_second)]
     words += ["--minutes", f"{plan.minutes:g}"] if plan.minutes is not None else []
     return shlex.join(words)
 

@@ -62,6 +62,8 @@ def _facts(result: Result) -> Iterator[tuple[str, str]]:
 
 
 def _points(result: Result) -> str:
+    if not result.points:
+        return "none: Spark's own sink has none"
     reached = f"{len(result.points) - len(result.missed)} of {len(result.points)} reached"
     return f"{reached}, missed: {', '.join(result.missed)}" if result.missed else reached
 

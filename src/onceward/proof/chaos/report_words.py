@@ -92,6 +92,8 @@ def teeth(result: Result) -> str:
     """Did the faults hurt? What the control without isolation saw of work that was thrown away."""
     if not result.watched:
         return "nobody watched"
+    if result.guarantee != "exactly-once":
+        return "no transactions: what is written is seen at once"
     aborted = result.watched.get("aborted", 0)
     if aborted:
         return f"{counted(aborted, 'aborted record')} passed the read_uncommitted control: the faults had teeth"
