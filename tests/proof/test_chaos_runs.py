@@ -35,7 +35,7 @@ def prove(*arguments: str, code: int) -> dict[str, Any]:
 
 
 def test_a_job_with_every_sink_is_exact_after_kills_of_every_kind(tmp_path: Path) -> None:
-    """G1, A1, C2: drivers, workers, brokers and databases die; nothing is lost, doubled or left behind."""
+    """G1, A1: drivers, workers, brokers and databases die; nothing is lost, doubled or left behind."""
     found = prove("--kills", "12", "--seed", "4", "--report", str(tmp_path), code=0)
     assert found["exact"]
     assert found["kills"] >= 12
@@ -48,7 +48,7 @@ def test_a_job_with_every_sink_is_exact_after_kills_of_every_kind(tmp_path: Path
 
 
 def test_three_brokers_that_lose_nodes_do_not_disturb_it() -> None:
-    """C8."""
+    """G1, C8: any of three replicas may go, also the one that coordinates."""
     found = prove("--kills", "6", "--seed", "31", "--brokers", "3", "--sinks", "kafka,files", code=0)
     assert found["exact"]
     assert any(name.startswith("broker") for name in found["faults"])
@@ -58,7 +58,7 @@ def test_three_brokers_that_lose_nodes_do_not_disturb_it() -> None:
     ("guarantee", "broken"), [("at-least-once", "no-duplicate"), ("at-most-once", "no-loss"), ("spark", "no-duplicate")]
 )
 def test_what_promises_less_is_caught_by_the_same_runner(guarantee: str, broken: str) -> None:
-    """A5, G1: the runner can fail, and the modes mean what they say."""
+    """A2, A5, G1: the runner can fail, and the modes mean what they say."""
     found = prove("--kills", "5", "--seed", "7", "--sinks", "kafka", "--guarantee", guarantee, "--rate", "1500", code=3)
     assert not found["exact"]
     assert broken in found["broken"]
@@ -69,21 +69,21 @@ def test_what_promises_less_is_caught_by_the_same_runner(guarantee: str, broken:
 
 
 def test_the_documents_job_of_ones_own_is_proven(tmp_path: Path) -> None:
-    """G4: the example is run as it stands."""
+    """G1: the example is run as it stands."""
     found = prove(str(example(tmp_path / "orders.py")), "--kills", "5", "--seed", "3", "--sinks", "postgres", code=0)
     assert found["exact"]
     assert found["records_out"]["topic"] == found["records_out"]["table"] > 0
 
 
 def test_a_job_of_ones_own_that_doubles_is_caught(tmp_path: Path) -> None:
-    """G4: a truth that the job does not meet."""
+    """G1: a truth that the job does not meet."""
     file = example(tmp_path / "orders.py", drop='.dropDuplicates(["id"])')
     found = prove(str(file), "--kills", "1", "--seed", "3", "--sinks", "postgres", code=3)
     assert set(found["broken"]) == {"no-duplicate"}
 
 
 def test_a_job_that_does_not_run_is_said_to_be_so(tmp_path: Path) -> None:
-    """G4: nothing is said about a guarantee, and nobody waits for kills that cannot be."""
+    """G1: nothing is said about a guarantee, and nobody waits for kills that cannot be."""
     file = example(tmp_path / "orders.py", drop='cast(key as string) id", "')
     told = subprocess.run(
         [sys.executable, "-m", "onceward", "prove", str(file), "--kills", "3"],

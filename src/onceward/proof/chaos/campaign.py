@@ -22,8 +22,8 @@ from onceward.proof.chaos.subject import Subject
 from onceward.proof.chaos.watchers import ISOLATIONS, Watcher
 from onceward.proof.history import Place
 
-CATCH_UP_S: Final = 180.0
-END_S: Final = 60.0
+CATCH_UP_S: Final = 600.0
+END_S: Final = 180.0
 
 
 class Campaign:

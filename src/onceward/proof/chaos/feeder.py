@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 TICK_S: Final = 0.05
-FLUSH_S: Final = 60.0
+FLUSH_S: Final = 180.0
 
 
 class Feeder(threading.Thread):

@@ -20,7 +20,7 @@ BETWEEN_STRIKES_S: Final = 20.0  # without an epoch in between: something is awa
 POINT_S: Final = 45.0  # within which a driver has to come to its point; else it dies where it is
 ORPHANS_S: Final = 3.0  # for a JVM to notice that its driver is gone
 WAKE_AFTER_EPOCHS: Final = 2
-ZOMBIE_S: Final = 60.0
+ZOMBIE_S: Final = 180.0
 HOPELESS: Final = 8  # a start may end by itself while a broker or the database is away, not so many in a row
 
 

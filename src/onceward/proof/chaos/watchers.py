@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from onceward.proof.chaos.places import AT_ONCE, END_OF_PARTITION, POLL_S, ProofFailed, consumer, partitions
 
-DEADLINE_S: Final = 60.0
+DEADLINE_S: Final = 180.0
 ISOLATIONS: Final = ("read_committed", "read_uncommitted")
 
 
