@@ -384,6 +384,21 @@ class TestRollover:
         assert lab.epoch(heir, 16, {place: [b"heir"]}).state is State.COMMITTED
         assert lab.read(place.topic)[1][-1] == b"heir"
 
+    def test_a_zombie_whose_heir_began_a_new_producer_id_is_fenced_though_it_asks_as_the_old_ones_owner(
+        self, lab: Any
+    ) -> None:
+        """C6, C7: a broker could take that for a repetition of its heir's question, and give both one identity."""
+        place = TopicPartition(lab.topic(), 0)
+        zombie = lab.transactor()
+        use_up(lab, zombie.pipeline, LAST_EPOCH - 3)
+        while zombie.identity.producer_epoch < LAST_EPOCH:
+            zombie.fence()
+        heir = lab.transactor(zombie.pipeline)
+        assert heir.identity.producer_id != zombie.identity.producer_id
+        assert lab.commit(zombie, zombie.begin(0), {place: [b"zombie"]}).state is State.FENCED
+        assert lab.epoch(heir, 0, {place: [b"heir"]}).state is State.COMMITTED
+        assert lab.read(place.topic) == [[b"heir"]]
+
 
 def use_up(lab: Any, pipeline: str, until: int) -> None:
     """Raise the producer epoch by InitProducerId, five hundred requests on their way at a time (about 0.2 ms each)."""

@@ -18,7 +18,7 @@ from onceward.errors import HomeMismatch, PipelineFenced
 from onceward.pipeline.checkpoint import Checkpoint
 from onceward.proof.simulation.campaign import quick
 from onceward.proof.simulation.disk import Disk, Mount
-from onceward.proof.simulation.schedule import BY_NAME, Fault, Schedule
+from onceward.proof.simulation.schedule import BY_NAME, Fault, Schedule, scheduled
 from onceward.proof.simulation.simulate import simulate
 from onceward.proof.simulation.store import Store, StoreSink
 from onceward.proof.simulation.world import World
@@ -203,3 +203,9 @@ def test_the_newest_entry_survives_though_its_writer_was_stopped_before_the_sync
     run.recover()
     lose_power(disk)
     assert Ledger(storage, {}, "L").last() == entry
+
+
+def test_a_zombie_gets_no_part_of_the_producer_id_that_its_heir_began() -> None:
+    """G2: as a real broker does it (tests/kafka/test_transactor.py); here the end of an id comes after a few epochs."""
+    run = simulate(scheduled(1_019_350))
+    assert run.violations == {}

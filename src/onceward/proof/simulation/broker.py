@@ -87,8 +87,6 @@ class Broker:
             return CONCURRENT, -1, -1
         if expected is not None and expected[1] == held.last_epoch and expected[1] != held.producer_epoch:
             return NONE, held.producer_id, held.producer_epoch  # a repetition: nothing is raised
-        if expected is not None and expected[0] != held.producer_id:
-            return NONE, held.producer_id, held.producer_epoch
         if expected is not None and expected[1] != held.producer_epoch:
             return FENCED, -1, -1
         before = held.producer_epoch if expected is not None else -1
