@@ -18,6 +18,7 @@ KILL_TIMEOUT_S: Final = 20.0
 _ENDED: Final = re.compile(r"^ENDED (\w+): (.*)$", re.MULTILINE)
 WORKER: Final = "pyspark.daemon"
 UNEXPLAINED: Final = "Unexplained"
+AWAY: Final = "org.apache.kafka.common.errors.TimeoutException"
 EXECUTOR: Final = "CoarseGrainedExecutorBackend"
 
 
@@ -125,8 +126,11 @@ class Driver:
             return "killed", ""
         if code == 0:
             return "finished", ""
-        found = _ENDED.search(self.text())
-        return (found[1], found[2]) if found else (UNEXPLAINED, f"exit code {code}; {self.tail()}")
+        text = self.text()
+        if found := _ENDED.search(text):
+            return found[1], found[2]
+        # Spark's source waits a minute for its brokers, then gives the query up.
+        return (AWAY if AWAY in text else UNEXPLAINED), f"exit code {code}; {self.tail()}"
 
     def text(self) -> str:
         return self.log.read_text("utf-8", "replace")
