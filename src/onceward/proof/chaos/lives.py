@@ -18,6 +18,7 @@ from onceward.proof.history import Ended
 LOOK_S: Final = 0.02
 BETWEEN_STRIKES_S: Final = 20.0  # without an epoch in between: something is away, strike on
 POINT_S: Final = 45.0  # within which a driver has to come to its point; else it dies where it is
+STUCK_S: Final = 300.0  # far longer than any fault lasts, even on a busy machine
 ORPHANS_S: Final = 3.0  # for a JVM to notice that its driver is gone
 WAKE_AFTER_EPOCHS: Final = 2
 ZOMBIE_S: Final = 180.0
@@ -97,8 +98,12 @@ class Lives:
             raise ProofFailed(self.striker.failure)
         if life.point and life.point != IN_A_WORKER and driver.reached:
             return driver.asleep
-        if life.point and time.monotonic() - driver.began < POINT_S:
+        lived = time.monotonic() - driver.began
+        if life.point and lived < POINT_S:
             return False
+        if back_at is None and lived > STUCK_S:
+            self.seen.stuck.append(f"driver {driver.number} has not committed an epoch within {STUCK_S:.0f} s")
+            return True
         after_s = life.after_s if not life.point else 0.0
         if not idle or back_at is None or time.monotonic() - back_at < after_s:
             return False
