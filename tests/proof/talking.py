@@ -125,6 +125,16 @@ class RealTalk(Talk):
         super().__init__(name, topic)
         self._wire, self._kafka = wire, kafka
 
+    def end(self, identity: Identity, commit: bool) -> Identity:
+        """A broker answers before it has written the end markers, and until then takes what comes late."""
+        following = super().end(identity, commit)
+        if following[0] >= 0:
+            eventually(self._readable_to_the_end, "the end markers are written")
+        return following
+
+    def _readable_to_the_end(self) -> bool:
+        return self._kafka.end_offsets(self.topic, "read_committed") == self._kafka.end_offsets(self.topic)
+
     def ask(self, request: Any, kind: int) -> Any:
         return self._wire.call_coordinator(self.name, kind, lambda: request)
 
