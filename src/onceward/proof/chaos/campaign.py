@@ -77,6 +77,8 @@ class Campaign:
         """Let them read what is there now."""
         for watcher in self.watchers.values():
             watcher.end()
+        if self.looker is not None:
+            self.looker.require_whole()
 
     def watched(self) -> dict[str, int]:
         """How many records each watcher saw; what only the second one saw was aborted."""

@@ -9,13 +9,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+import psycopg
+
 from onceward.epoch.home import Home
 from onceward.epoch.inspection import epochs
 from onceward.epoch.ledger import DECIDED, DONE
 from onceward.errors import OncewardError
 from onceward.proof.chaos import builtin
 from onceward.proof.chaos.outputs import OUTPUTS
-from onceward.proof.chaos.places import Places, consumer, partitions
+from onceward.proof.chaos.places import Places, ProofFailed, consumer, partitions
 from onceward.proof.history import Place
 
 EVERY_S: Final = 0.3
@@ -39,24 +41,34 @@ class Looker(threading.Thread):
         self._places = places
         self._outputs = {kind: OUTPUTS[kind](places) for kind in places.sinks if kind != "kafka"}
         self._over = threading.Event()
+        self._failure: str | None = None
 
     def run(self) -> None:
-        with consumer(self._places.bootstrap, "read_committed", builtin.NAME) as reader:
-            while not self._over.wait(EVERY_S):
-                self._look(reader)
+        try:
+            with consumer(self._places.bootstrap, "read_committed", builtin.NAME) as reader:
+                while not self._over.wait(EVERY_S):
+                    self._look(reader)
+        except Exception as error:  # noqa: BLE001 - told by `end`: a judge that sees nothing must not say that all is well
+            self._failure = repr(error)
 
     def end(self) -> None:
+        """No more looks."""
         self._over.set()
         if self.is_alive():
             self.join(60)
+
+    def require_whole(self) -> None:
+        """It looked to the end."""
+        if self.is_alive() or self._failure is not None:
+            raise ProofFailed(f"the looks into the outputs ended early: {self._failure or 'no answer for a minute'}")
 
     def _look(self, reader: Any) -> None:
         news: dict[str, list[int]] = {}
         for kind, output in self._outputs.items():
             try:
                 news[kind] = output.news() or []
-            except Exception:  # noqa: BLE001, S112 - PostgreSQL is down on purpose; what is there is seen next time
-                continue
+            except psycopg.OperationalError:
+                continue  # PostgreSQL is down on purpose; what is there is seen next time
         if "kafka" not in self._places.sinks:
             self.looks.append(Look(news, None, _decided(self._places.folder / "home")))
             return

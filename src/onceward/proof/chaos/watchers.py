@@ -23,8 +23,15 @@ class Watcher(threading.Thread):
         self.twice: list[str] = []
         self._brokers, self._topics, self._isolation = bootstrap, tuple(topics), isolation
         self._over = threading.Event()
+        self._failure: str | None = None
 
     def run(self) -> None:
+        try:
+            self._watch()
+        except Exception as error:  # noqa: BLE001 - told by `end`
+            self._failure = repr(error)
+
+    def _watch(self) -> None:
         with consumer(self._brokers, self._isolation) as reader:
             reader.assign([place for topic in self._topics for place in partitions(reader, topic)])
             ended: set[tuple[str, int]] = set()
@@ -41,6 +48,8 @@ class Watcher(threading.Thread):
         """Read to the end of what is there, then stop."""
         self._over.set()
         self.join(DEADLINE_S)
+        if self._failure is not None:
+            raise ProofFailed(f"a {self._isolation} consumer failed, and saw nothing from then on: {self._failure}")
         if self.is_alive():
             raise ProofFailed(f"a {self._isolation} consumer does not get to the end within {DEADLINE_S:.0f} s")
 
