@@ -176,6 +176,16 @@ def test_a_format_that_fails_shows_the_log(tmp_path: Path) -> None:
         pass
 
 
+def test_a_port_that_is_still_being_released_is_waited_for(tmp_path: Path) -> None:
+    """A killed broker's last threads hold its port a little longer than the process is to be seen."""
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        released = threading.Timer(0.5, other.close)
+        released.start()
+        with DevBroker(tmp_path, port=other.getsockname()[1]) as broker:
+            assert broker.state() == "ready"
+        released.join()
+
+
 def test_a_taken_port_is_named(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]

@@ -1,6 +1,9 @@
 """Restarts after soft crashes in this process: what is replayed, what is refused, what is never written twice."""
 
+import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -234,7 +237,7 @@ def test_a_second_pipeline_object_on_a_living_home_is_refused(
 def test_a_driver_that_finds_anothers_plan_in_sparks_log_says_that_it_is_fenced(
     kafka: Kafka, topics: tuple[str, str], build: Build, tmp_path: Path
 ) -> None:
-    """C3: a paused driver that wakes may meet its successor in Spark's log first; it says whose pipeline it is."""
+    """C6: a paused driver that wakes may meet its successor in Spark's log first; it says whose pipeline it is."""
     kafka.feed(topics[0], [("a", "1")])
     query = build().start()
     query.process_all_available()
@@ -244,6 +247,31 @@ def test_a_driver_that_finds_anothers_plan_in_sparks_log_says_that_it_is_fenced(
     with pytest.raises(PipelineFenced, match="another driver"):
         query.wait(120)
     assert kafka.values(topics[1]) == ["1"]
+
+
+def test_a_driver_that_meets_another_while_it_writes_into_sparks_log_says_the_same(
+    kafka: Kafka, topics: tuple[str, str], build: Build, tmp_path: Path
+) -> None:
+    """C6: Spark looks, writes beside, looks again and renames; who came in between it calls by another name."""
+    query = build().start()
+    with ThreadPoolExecutor(1) as beside:
+        taken = beside.submit(_take_the_entry_that_is_being_written, tmp_path / "home" / "checkpoint" / "offsets")
+        while not taken.done():
+            kafka.feed(topics[0], [("a", "1")])
+    with pytest.raises(PipelineFenced, match="another driver"):
+        query.wait(120)
+    counts = [int(value) for value in kafka.values(topics[1])]
+    assert counts == sorted(set(counts))
+
+
+def _take_the_entry_that_is_being_written(log: Path) -> None:
+    """Be quicker than Spark's rename, sooner or later."""
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline:
+        for file in log.glob(".*.tmp"):
+            with suppress(FileExistsError):
+                (log / file.name.split(".")[1]).touch(exist_ok=False)
+                return
 
 
 def test_a_task_that_fails_once_poisons_the_transaction_and_the_epoch_is_redone(

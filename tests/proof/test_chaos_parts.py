@@ -3,12 +3,16 @@
 import json
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from confluent_kafka import Producer
+from deltalake import DeltaTable, write_deltalake
 
 from onceward.kafka.dev_broker import DevBroker
 from onceward.proof.chaos import rawlog
 from onceward.proof.chaos.books import HOMES, Books, homes_of
+from onceward.proof.chaos.outputs import Lake
 from onceward.proof.chaos.places import VARIABLE, Places, read_topic
 from onceward.proof.chaos.watchers import Watcher
 from onceward.proof.checkers.log import one_transaction, raw_log
@@ -92,3 +96,15 @@ def test_homes_are_unknown_until_a_job_has_told_them(tmp_path: Path) -> None:
     assert homes_of(tmp_path) == []
     (tmp_path / HOMES).write_text(json.dumps([str(tmp_path / "home")]))
     assert homes_of(tmp_path) == [tmp_path / "home"]
+
+
+def test_a_lake_tables_own_checkpoints_are_no_leftovers_and_a_stray_file_is(tmp_path: Path) -> None:
+    """G1: a false alarm of long runs; what it is there to find, it still finds."""
+    rows = pa.table({"id": [1], "key": ["k"], "number": [1]})
+    write_deltalake(tmp_path / "delta", rows)
+    DeltaTable(tmp_path / "delta").create_checkpoint()
+    assert list((tmp_path / "delta" / "_delta_log").glob("*.checkpoint.parquet"))
+    lake = Lake(Places(bootstrap="", dsn=None, folder=tmp_path, sinks=("delta",)))
+    assert lake.left_behind() == []
+    pq.write_table(rows, tmp_path / "delta" / "stray.parquet")
+    assert lake.left_behind() == [f"no version of the table has {tmp_path / 'delta' / 'stray.parquet'}"]

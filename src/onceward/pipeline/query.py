@@ -14,7 +14,9 @@ from onceward.pipeline.runner import EpochRunner, Stopping
 
 COMMIT_LOG_S: Final = 10.0  # Spark writes its commit log within milliseconds after the epoch
 LOOK_S: Final = 0.02
-CONCURRENT: Final = "CONCURRENT_STREAM_LOG_UPDATE"  # Spark's name for a log entry that somebody else has written
+# What Spark calls a log entry that somebody else has written: one that was there, one that came while it wrote its own
+# (a condition without a name, so it is known by its text).
+CONCURRENT: Final = ("CONCURRENT_STREAM_LOG_UPDATE", "Multiple streaming queries are concurrently using")
 
 
 class Query:
@@ -73,7 +75,7 @@ class Query:
             return failure  # rather than Spark's wrapping of it
         if failed is None or isinstance(failure, Stopping) or self._was_stopped(failed):
             return None
-        if CONCURRENT in str(failed):
+        if any(told in str(failed) for told in CONCURRENT):
             return PipelineFenced(
                 "another driver has written into Spark's log of this home: it owns the pipeline now, and nothing of "
                 f"this one's unfinished epoch is visible ({str(failed).splitlines()[0]})"

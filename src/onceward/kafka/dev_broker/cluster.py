@@ -21,6 +21,7 @@ from onceward.kafka.dev_broker.process import Watchdog
 DEFAULT_PORT: Final = 9092
 SIZES: Final = (1, 3)
 START_TIMEOUT_S: Final = 60.0  # 2 s on a quiet machine; a busy one with three brokers needs far more
+RELEASE_S: Final = 3.0
 JVM: Final = (
     "-Xmx384m",
     "-Xms128m",
@@ -33,6 +34,16 @@ JVM: Final = (
     "-Dorg.slf4j.simpleLogger.showDateTime=true",
     "-Dorg.slf4j.simpleLogger.dateTimeFormat=yyyy-MM-dd HH:mm:ss.SSS",
 )
+
+
+def _released(port: int) -> bool:
+    """A killed broker's last threads may hold its port for a moment longer than the process can be seen."""
+    deadline = time.monotonic() + RELEASE_S
+    while taken(port):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(POLL_S)
+    return True
 
 
 def default_dir() -> Path:
@@ -179,7 +190,7 @@ class DevBroker:
             raise DevBrokerError(f"{len(layout.nodes)} broker(s) need a detour each, not {len(self._detours)} in all.")
         idle = [number for number in layout.nodes if not self.pid(number)]
         for port in (port for number in idle for port in layout.client_ports(number)):
-            if taken(port):
+            if not _released(port):
                 raise DevBrokerError(
                     f"Port {port} is taken by another program. Choose another with --port "
                     "(a cluster of three uses the port and the two after it)."

@@ -114,7 +114,9 @@ class Lake:
 
     def left_behind(self) -> list[str]:
         known = set(self._files())
-        return [f"no version of the table has {it}" for it in self._folder.rglob("*.parquet") if str(it) not in known]
+        # Every hundred versions Delta sums its log up in a Parquet file of its own.
+        data = (it for it in self._folder.rglob("*.parquet") if it.parent.name != "_delta_log")
+        return [f"no version of the table has {it}" for it in data if str(it) not in known]
 
     def _files(self) -> list[str]:
         from deltalake import DeltaTable
