@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from onceward.epoch.contract import TwoPhaseCommitSink as TwoPhaseCommitSink
     from onceward.epoch.outcome import Outcome as Outcome
     from onceward.errors import OncewardError as OncewardError
+    from onceward.lookups import Lookup as Lookup
+    from onceward.lookups.postgres import PostgresLookup as PostgresLookup
     from onceward.pipeline.pipeline import Pipeline as Pipeline
     from onceward.pipeline.query import Query as Query
     from onceward.pipeline.session import configure as configure
@@ -38,10 +40,12 @@ _HOMES: Final = {
     "IcebergSink": "onceward.sinks.iceberg",
     "KafkaSink": "onceward.sinks.kafka",
     "LastCommit": "onceward.epoch.contract",
+    "Lookup": "onceward.lookups",
     "OncewardError": "onceward.errors",
     "Outcome": "onceward.epoch.outcome",
     "Owner": "onceward.epoch.contract",
     "Pipeline": "onceward.pipeline.pipeline",
+    "PostgresLookup": "onceward.lookups.postgres",
     "PostgresSink": "onceward.sinks.postgres",
     "Query": "onceward.pipeline.query",
     "TwoPhaseCommitSink": "onceward.epoch.contract",
@@ -58,10 +62,12 @@ __all__ = [
     "IcebergSink",
     "KafkaSink",
     "LastCommit",
+    "Lookup",
     "OncewardError",
     "Outcome",
     "Owner",
     "Pipeline",
+    "PostgresLookup",
     "PostgresSink",
     "Query",
     "TwoPhaseCommitSink",

@@ -31,7 +31,10 @@ POINTS: Final = (
     "recorded",  # the ledger has the epoch as done, Spark's commit log does not
     "replaying",  # a replay of a committed epoch has run its state, nothing is compared yet
 )
-
+# Not every job comes to these, so they are apart: the order of the others is part of what a seed of a proof means.
+WITH_A_LOOKUP: Final = (
+    "looked-up",  # what the epoch looked up is kept in the home, no sink has begun
+)
 
 _passed = 0
 

@@ -10,6 +10,7 @@ OncewardError
 │   ├── TransactionsUnsupported the broker lacks transaction.version 2
 │   ├── TopicUnusable           a topic is missing, too small, or not ours to write
 │   ├── TargetUnusable          a table or directory is missing, not ours, or cannot be written as asked
+│   ├── LookupUnusable          a lookup's query fails, or gives what cannot be kept
 │   ├── DependencyMissing       an optional package is not installed
 │   └── HomeMismatch            the home belongs to another pipeline or another format
 ├── HomeInUse                   another driver holds the home and is alive
@@ -22,6 +23,8 @@ OncewardError
 ├── CommitUnfinished            an epoch is decided and not yet visible in every sink; the next start goes on
 ├── StagingLost                 what was staged for a decided epoch is gone
 ├── SinkUnreachable             a database or catalogue did not answer; the epoch is redone or its commit repeated
+├── LookupUnreachable           a lookup's database did not answer; the epoch has not begun, and the next start runs it
+├── RowsDropped                 Spark dropped rows behind the watermark, where the pipeline says that none may be
 ├── RecordTooLarge              one record is over the topic's max.message.bytes
 ├── BrokerUnreachable           no broker answered before the deadline
 ├── BrokerRefused               a broker answered with an error code that is final
@@ -72,8 +75,12 @@ class TargetUnusable(ConfigurationError):
     """A sink's table or directory is missing, belongs to somebody else, or cannot be written as asked."""
 
 
+class LookupUnusable(ConfigurationError):
+    """A lookup's query fails, or gives tables that cannot be kept or are not the ones asked for."""
+
+
 class DependencyMissing(ConfigurationError):
-    """A sink needs a package that is not installed; the message names the extra that has it."""
+    """A sink or a lookup needs a package that is not installed; the message names the extra that has it."""
 
 
 class HomeMismatch(ConfigurationError):
@@ -118,6 +125,14 @@ class StagingLost(OncewardError):
 
 class SinkUnreachable(OncewardError):
     """A sink's database or catalogue did not answer."""
+
+
+class LookupUnreachable(OncewardError):
+    """A lookup's database did not answer, as often as it was asked. The epoch has not begun in any sink."""
+
+
+class RowsDropped(OncewardError):
+    """Rows were behind the watermark, so that Spark's state would not take them. The epoch is not out."""
 
 
 class RecordTooLarge(OncewardError):

@@ -5,6 +5,7 @@ import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import pyarrow as pa
 import pyspark
 import pytest
 from pyspark.sql import SparkSession
@@ -14,6 +15,7 @@ from onceward.errors import HomeInUse, LedgerCorrupt
 from onceward.jars import java_command
 from onceward.jars.cache import jars_of
 from onceward.jars.lock import JarLock
+from onceward.lookups.kept import KeptLookups
 from onceward.pipeline.hadoop import HadoopStorage
 from support.driver import Driver
 from support.judge import Kafka
@@ -90,6 +92,18 @@ def test_a_pipeline_lives_in_hdfs(spark: SparkSession, kafka: Kafka, hdfs: str, 
     storage.replace(f"ledger/{newest}", (storage.read(f"ledger/{newest}") or b"")[:-9])
     with pytest.raises(LedgerCorrupt, match=newest):
         pipeline().start()
+
+
+def test_what_an_epoch_looked_up_is_kept_in_hdfs_and_claimed_once(spark: SparkSession, hdfs: str) -> None:
+    """F6: more than one block of bytes, whole, and the second driver gets the first one's."""
+    storage = HadoopStorage(spark, f"{hdfs}/looked-up")
+    first, second = (KeptLookups(storage, f"{hdfs}/looked-up", "lineage") for _ in range(2))
+    tables = {"n": pa.table({"n": range(200_000)}), "none": pa.table({"n": pa.array([], pa.int64())})}
+    assert first.read(0, ["here"]) is None
+    assert first.keep(0, ["here"], tables) == tables
+    assert second.keep(0, ["here"], {"n": pa.table({"n": [1]})}) == tables
+    first.forget(10)
+    assert second.read(0, ["here"]) is None
 
 
 @pytest.mark.slow

@@ -24,6 +24,7 @@ from onceward.errors import (
     PipelineFenced,
     RecordTooLarge,
     ReplayDiverged,
+    RowsDropped,
     StagingLost,
 )
 from onceward.pipeline.checkpoint import Checkpoint
@@ -39,6 +40,7 @@ FINAL: Final = (
     PipelineFenced,
     RecordTooLarge,
     ReplayDiverged,
+    RowsDropped,
     StagingLost,
 )
 

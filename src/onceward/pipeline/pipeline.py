@@ -1,10 +1,12 @@
 """Pipeline: a named job from sources to sinks, and how it starts."""
 
+import inspect
 import re
 from collections.abc import Callable, Iterable
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, Self
+from typing import Final, Literal, Self, TypeAlias, cast
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -13,7 +15,12 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from onceward.epoch.contract import DecidingSink, Guarantee, TwoPhaseCommitSink
 from onceward.epoch.home import Home, require_name
 from onceward.errors import ConfigurationError, SinkNotTransactional
+from onceward.lookups import Lookup
+from onceward.lookups.kept import KeptLookups
+from onceward.pipeline.behind import rows_dropped
+from onceward.pipeline.enrichment import Enrichment
 from onceward.pipeline.hadoop import open_home
+from onceward.pipeline.opening import Opened
 from onceward.pipeline.opening import take_over as take_home_over
 from onceward.pipeline.query import Query
 from onceward.pipeline.runner import Divergence, EpochRunner, Transform
@@ -27,7 +34,11 @@ QUICK_LOGS: Final = {
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
     ),
 }
+START_S: Final = 60.0  # the first epoch may run before Spark has given us its query
+LateRows = Literal["drop", "fail"]
 ONCE: Final = frozenset({"once", "available-now"})
+Plain: TypeAlias = Callable[[DataFrame], DataFrame]
+Rows: TypeAlias = Plain | Transform
 
 
 def _as_is(batch: DataFrame) -> DataFrame:
@@ -40,6 +51,9 @@ class Pipeline:
 
     name: transactional id and consumer group, for ever. home: the pipeline's own directory.
     on_replay_divergence: "fail", or "warn" to go on knowingly when a replay differs from what is out.
+    on_late_rows: "drop" what is behind the watermark, as Spark does; "fail" where the watermark is meant to be wide
+        enough for every row, so that a dropped one is lost data.
+    lookup: tables of a database for `rows=lambda batch, tables: ...`; every try of an epoch sees the same rows.
     """
 
     name: str
@@ -48,7 +62,9 @@ class Pipeline:
     output_mode: str = "append"
     guarantee: str = Guarantee.EXACTLY_ONCE.value
     on_replay_divergence: Divergence = "fail"
+    on_late_rows: LateRows = "drop"
     replayable_sources: Iterable[str] = ()
+    lookup: Lookup | None = None
     sinks: dict[str, TwoPhaseCommitSink] = field(default_factory=dict, init=False)
     _transforms: dict[str, Transform] = field(default_factory=dict, init=False)
 
@@ -63,10 +79,17 @@ class Pipeline:
             )
         if self.on_replay_divergence not in {"fail", "warn"}:
             raise ConfigurationError("on_replay_divergence is 'fail' or 'warn'")
+        if self.on_late_rows not in {"drop", "fail"}:
+            raise ConfigurationError("on_late_rows is 'drop' or 'fail'")
+        if self.lookup is not None and not isinstance(self.lookup, Lookup):
+            raise ConfigurationError(
+                f"lookup is an ow.PostgresLookup or a subclass of ow.Lookup, not a {type(self.lookup).__name__}"
+            )
 
-    def to(self, sink: TwoPhaseCommitSink, rows: Transform | None = None, *, name: str | None = None) -> Self:
+    def to(self, sink: TwoPhaseCommitSink, rows: Rows | None = None, *, name: str | None = None) -> Self:
         """One more place for the rows; `rows` turns each epoch's DataFrame into the sink's columns.
 
+        With two parameters, `rows` also gets what the pipeline's lookup has found: DataFrames by name.
         All sinks of a pipeline commit together. `name` tells two of a kind apart, for ever: markers carry it.
         """
         if not isinstance(sink, TwoPhaseCommitSink):
@@ -82,8 +105,8 @@ class Pipeline:
             )
         if isinstance(sink, DecidingSink):
             self._require_only_decider(sink)
+        self._transforms[name] = self._transform(name, rows or _as_is)
         self.sinks[name] = sink
-        self._transforms[name] = rows or _as_is
         return self
 
     def start(
@@ -111,12 +134,38 @@ class Pipeline:
             home, self.name, guarantee, self.sinks, at_once=take_over, trust_ledger=trust_ledger, report=report
         )
         try:
-            runner = EpochRunner(opened, self._transforms, self.on_replay_divergence)
+            runner = EpochRunner(opened, self._transforms, self.on_replay_divergence, self._enrichment(home, opened))
+            started: Future[StreamingQuery] = Future()
+            if self.on_late_rows == "fail":
+                runner.rows_dropped = lambda: rows_dropped(started.result(START_S))
             query = _start(writer.foreachBatch(runner), spark, home)
+            started.set_result(query)
         except BaseException:
             opened.close()
             raise
         return Query(self.name, query, runner)
+
+    def _transform(self, sink: str, rows: Rows) -> Transform:
+        wanted = _required(rows)
+        if wanted > 2:
+            raise ConfigurationError(
+                f"sink {sink!r}: rows is called with the batch, or with the batch and the lookup's tables, and takes "
+                f"{wanted} parameters"
+            )
+        if wanted < 2:
+            plain = cast("Plain", rows)
+            return lambda batch, _: plain(batch)
+        if self.lookup is None:
+            raise ConfigurationError(
+                f"sink {sink!r}: rows takes a second parameter, the tables of a lookup, and pipeline {self.name!r} has "
+                "none; give it one: Pipeline(..., lookup=ow.PostgresLookup(dsn, {'ads': 'select ...'}))"
+            )
+        return cast("Transform", rows)
+
+    def _enrichment(self, home: Home, opened: Opened) -> Enrichment | None:
+        if self.lookup is None:
+            return None
+        return Enrichment(self.lookup, KeptLookups(home.storage, home.location, opened.run.owner.lineage))
 
     def _require_both_halves(self) -> None:
         for name, sink in self.sinks.items():
@@ -137,6 +186,16 @@ class Pipeline:
                     "two cannot both be last. One Kafka sink writes to many topics of one cluster (give its rows a "
                     "'topic' column); for a second cluster run a second pipeline that reads the first one's topic."
                 )
+
+
+def _required(rows: Rows) -> int:
+    """How many parameters a function must be given; one with a default is the function's own business."""
+    try:
+        parameters = inspect.signature(rows).parameters.values()
+    except ValueError:  # built-in, without a signature
+        return 1
+    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return sum(it.kind in positional and it.default is inspect.Parameter.empty for it in parameters)
 
 
 def _start(writer: DataStreamWriter, spark: SparkSession, home: Home) -> StreamingQuery:

@@ -17,7 +17,9 @@ from onceward.epoch.coordinator import Attempted, Voted
 from onceward.epoch.ledger import DECIDED, DONE, LEDGER, PREPARED, STARTED, Entry, SinkEntry
 from onceward.epoch.outcome import Outcome
 from onceward.epoch.recovery import compare_replay, expected_outcomes
+from onceward.errors import RowsDropped
 from onceward.pipeline.checkpoint import Positions
+from onceward.pipeline.enrichment import Enrichment
 from onceward.pipeline.opening import FINAL, Opened, now
 from onceward.sinks.rows import digest
 
@@ -25,7 +27,7 @@ REMEMBERED: Final = 100  # epochs that a query object shows
 
 log = logging.getLogger("onceward.pipeline")
 Divergence = Literal["fail", "warn"]
-Transform = Callable[[DataFrame], DataFrame]
+Transform = Callable[[DataFrame, Mapping[str, DataFrame]], DataFrame]  # of a batch and of what was looked up for it
 
 
 class Stopping(Exception):
@@ -39,6 +41,8 @@ class EpochRunner:
     opened: Opened
     transforms: Mapping[str, Transform]
     on_divergence: Divergence
+    enrichment: Enrichment | None = None
+    rows_dropped: Callable[[], int] = lambda: 0  # so far in this epoch, behind the watermark, where that matters
 
     def __post_init__(self) -> None:
         self.run = self.opened.run
@@ -51,6 +55,9 @@ class EpochRunner:
         self.idle.set()
         self.run.coordinator.keep_on = self._keep_on
         self.run.coordinator.sleep = self.stopping.wait  # a stop need not wait for a back-off
+        if self.enrichment is not None:
+            self.enrichment.keep_on = self._keep_on
+            self.enrichment.sleep = self.stopping.wait
         self._owner = self.run.owner
         self._background = ThreadPoolExecutor(max_workers=1, thread_name_prefix="onceward-ledger")
         self._recording: tuple[Entry, Future[None]] | None = None  # the last entry, on its way to the disk
@@ -81,7 +88,7 @@ class EpochRunner:
             positions=positions.kafka,
             input_rows=self.opened.checkpoint.input_rows(epoch, positions),
         )
-        with self._rows(batch) as rows:
+        with self._rows(batch, self._looked_up(batch, epoch, positions)) as rows:
             if epoch <= self.run.recovered.committed:
                 self._replay(context, positions, rows)
             elif self._owner.guarantee is Guarantee.AT_MOST_ONCE:
@@ -89,13 +96,18 @@ class EpochRunner:
             else:
                 self._run_once(context, positions, rows)
 
+    def _looked_up(self, batch: DataFrame, epoch: int, positions: Positions) -> Mapping[str, DataFrame]:
+        if self.enrichment is None:
+            return {}
+        return self.enrichment.frames(epoch, positions.texts, batch.sparkSession)
+
     @contextmanager
-    def _rows(self, batch: DataFrame) -> Iterator[dict[str, DataFrame]]:
+    def _rows(self, batch: DataFrame, tables: Mapping[str, DataFrame]) -> Iterator[dict[str, DataFrame]]:
         """Each sink's rows; the batch is computed once, however many look at it."""
         several = len(self.transforms) > 1 or not all(map(_counts_itself, self.run.sinks.values()))
         shared = batch.persist() if several else batch
         try:
-            yield {name: transform(shared) for name, transform in self.transforms.items()}
+            yield {name: transform(shared, tables) for name, transform in self.transforms.items()}
         finally:
             if several:
                 shared.unpersist()
@@ -150,6 +162,16 @@ class EpochRunner:
         self._record(entry)
         self._finish(entry)
 
+    def _require_none_dropped(self, epoch: int) -> None:
+        if dropped := self.rows_dropped():
+            raise RowsDropped(
+                f"pipeline {self._owner.pipeline!r}, epoch {epoch}: Spark dropped {dropped} rows (or groups of rows) "
+                "behind the watermark, and on_late_rows='fail' says that none may be. Nothing of the epoch is out. "
+                "The watermark's delay is too short for how far apart in time the records of an epoch and of its "
+                "partitions are: widen withWatermark(...) or lower max_records_per_epoch, and start with a new home; "
+                "or let this epoch go without them: on_late_rows='drop'."
+            )
+
     def _digest(self, context: EpochContext, name: str, rows: DataFrame) -> Outcome:
         found = self.run.sinks[name].digest(context, rows)
         return found if found is not None else digest(rows)
@@ -190,6 +212,8 @@ class EpochRunner:
         self.run.term.require_current()
         self.run.ledger.write(entry)
         crashpoints.reach("recorded", entry.epoch)
+        if self.enrichment is not None and entry.phase == DONE:
+            self.enrichment.forget(entry.epoch)
 
     def _await_record(self) -> None:
         """No epoch is decided before its predecessor is in the ledger: a replay of that one needs the entry."""
@@ -221,6 +245,7 @@ class _EpochJournal:
         self._synced.result()
         self._runner._await_record()  # noqa: SLF001 - one module, two views of an epoch
         self._runner.run.term.require_current()
+        self._runner._require_none_dropped(self._context.epoch)  # noqa: SLF001 - as above
 
     def prepare(self, attempted: Attempted) -> None:
         """The votes, before Kafka is asked."""

@@ -1,34 +1,26 @@
-"""Connections: how they are made, what every transaction of ours sets, and one that is made again when it breaks.
+"""Connections: what every transaction of ours sets, and one that is made again when it breaks.
 
 Settings are made per transaction (SET LOCAL), so that a pooler that gives each transaction another server connection
-does no harm. Secrets stay in `Options.parameters` and are in no message and no `repr`.
+does no harm.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
-from typing import Any, Final, Self, TypeVar
+from dataclasses import replace
+from typing import Any, Final, TypeVar
 
 import psycopg
 from psycopg import Connection, Cursor
-from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.pq import TransactionStatus
 
-from onceward.errors import ConfigurationError, SinkUnreachable, TargetUnusable
-from onceward.sinks.postgres.failures import described, named
+from onceward.errors import SinkUnreachable, TargetUnusable
+from onceward.postgres.failures import described
+from onceward.postgres.options import Options
+from onceward.sinks.postgres.failures import named
 
 T = TypeVar("T")
 Row = tuple[Any, ...]
 
-SECRETS: Final = frozenset({"password", "sslpassword", "oauth_client_secret", "scram_client_key", "scram_server_key"})
-# libpq waits for ever by itself. A dead peer is noticed after half a minute; the dsn may say otherwise.
-DEADLINES: Final = {
-    "connect_timeout": "10",
-    "keepalives_idle": "15",
-    "keepalives_interval": "5",
-    "keepalives_count": "3",
-    "tcp_user_timeout": "30000",
-}
 TERMINATE_MS: Final = 10_000  # for a server process to end when told so; it takes milliseconds
 # A lock that is held longer is reported and tried again. A driver that is paused inside a transaction loses it after a
 # minute, so that it cannot hold up its successor. A role may have switched synchronous_commit off: what is staged has
@@ -40,56 +32,6 @@ BEGIN: Final = """
     SET LOCAL statement_timeout = 0;
     SELECT set_config('synchronous_commit', 'on', true) WHERE current_setting('synchronous_commit') = 'off'
 """
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """How to connect, with secrets: in no `repr`."""
-
-    parameters: Mapping[str, Any] = field(repr=False)
-    application: str = "onceward"
-
-    @classmethod
-    def parse(cls, dsn: str) -> Self:
-        """From a connection string or URL."""
-        try:
-            parameters = conninfo_to_dict(dsn)
-        except psycopg.ProgrammingError:  # its text may repeat a password
-            raise ConfigurationError(
-                "dsn is no PostgreSQL connection string; write 'host=... dbname=... user=...' or "
-                "'postgresql://user@host/dbname', with special characters of a URL percent-encoded"
-            ) from None
-        if "@" in str(parameters.get("host", "")):
-            raise ConfigurationError("the dsn's host has an '@' in it; percent-encode an '@' of the password as %40")
-        return cls(parameters)
-
-    @property
-    def public(self) -> str:
-        """The connection string without secrets."""
-        return make_conninfo("", **{name: value for name, value in self.parameters.items() if name not in SECRETS})
-
-    @property
-    def place(self) -> str:
-        """Where it leads, for messages."""
-        host, port, name, user = (self.parameters.get(part) for part in ("host", "port", "dbname", "user"))
-        where = f"PostgreSQL at {host or 'the default host'}{f':{port}' if port else ''}"
-        return f"{where}, database {name or '(default)'}, user {user or '(default)'}"
-
-    def connect(self) -> Connection[Row]:
-        """A connection, every statement its own transaction unless BEGIN says otherwise."""
-        settings = {**DEADLINES, **self.parameters, "client_encoding": "utf8", "application_name": self.application}
-        return psycopg.connect("", autocommit=True, prepare_threshold=None, **settings)
-
-    def resolved(self, connection: Connection[Row]) -> "Options":
-        """With what libpq found in the environment and in files here, for machines that have neither."""
-        found = {option.keyword.decode(): option.val.decode() for option in connection.pgconn.info if option.val}
-        found.pop("hostaddr", None)  # of the one server we reached; the dsn may name several
-        parameters = {**found, **self.parameters}
-        for file in ("service", "servicefile", "passfile"):
-            parameters.pop(file, None)
-        if connection.info.password:
-            parameters["password"] = connection.info.password
-        return replace(self, parameters=parameters)
 
 
 @contextmanager

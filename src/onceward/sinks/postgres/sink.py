@@ -15,12 +15,13 @@ from pyspark.sql.types import StructType
 from onceward.epoch.contract import Committable, EpochContext, Guarantee, LastCommit, Owner, TwoPhaseCommitSink
 from onceward.epoch.outcome import MODULUS, Outcome
 from onceward.errors import ConfigurationError, EpochFailed, TargetUnusable
+from onceward.postgres.options import Options
 from onceward.sinks import rows as epoch_rows
 from onceward.sinks.postgres import catalog, clashes, marker, staging
 from onceward.sinks.postgres.failures import translated
 from onceward.sinks.postgres.names import StagingName, Table
 from onceward.sinks.postgres.publish import VERSION, Plan, publish
-from onceward.sinks.postgres.session import Options, Row, Session
+from onceward.sinks.postgres.session import Row, Session
 from onceward.sinks.postgres.shape import Shape, look, require_usable
 from onceward.sinks.postgres.work import CopyTask, copy_rows, direct_job, staging_job
 

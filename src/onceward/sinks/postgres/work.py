@@ -13,11 +13,12 @@ from pyspark import TaskContext
 from onceward import crashpoints
 from onceward.epoch.outcome import PartitionOutcome
 from onceward.errors import EpochFailed
+from onceward.postgres.options import Options
 from onceward.sinks.postgres import staging
 from onceward.sinks.postgres.binary import SIGNATURE, TRAILER, Coding, encode
 from onceward.sinks.postgres.failures import translated
 from onceward.sinks.postgres.names import Table
-from onceward.sinks.postgres.session import Options, Row, transaction
+from onceward.sinks.postgres.session import Row, transaction
 from onceward.sinks.postgres.shape import Shape
 from onceward.sinks.rows import Report, part_of
 

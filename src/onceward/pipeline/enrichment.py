@@ -1,0 +1,77 @@
+"""What an epoch looks up: read when it first runs, kept in the home, the same rows for every further try."""
+
+import logging
+import threading
+from collections.abc import Callable, Mapping, Sequence
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from onceward import crashpoints
+from onceward.epoch.coordinator import ATTEMPTS, BACK_OFF_S
+from onceward.errors import LookupUnreachable, LookupUnusable
+from onceward.lookups import Lookup, Tables
+from onceward.lookups.kept import KeptLookups
+
+log = logging.getLogger("onceward.pipeline")
+
+
+class Frames(dict[str, DataFrame]):
+    """An epoch's tables as DataFrames, by name."""
+
+    def __init__(self, epoch: int, frames: Mapping[str, DataFrame]) -> None:
+        super().__init__(frames)
+        self._epoch = epoch
+
+    def __missing__(self, name: str) -> DataFrame:
+        raise LookupUnusable(
+            f"the lookup has no table {name!r}, but {', '.join(map(repr, self)) or 'none at all'}. If it was given one "
+            f"after epoch {self._epoch} first ran: the epoch goes on with what was kept then, so start the pipeline "
+            "once as it was before."
+        )
+
+
+class Enrichment:
+    """One started pipeline's lookup. `keep_on` is asked between two tries and raises to stop trying."""
+
+    def __init__(self, lookup: Lookup, kept: KeptLookups) -> None:
+        self._lookup = lookup
+        self._kept = kept
+        self.keep_on: Callable[[], None] = lambda: None
+        self.sleep: Callable[[float], object] = threading.Event().wait
+
+    def frames(self, epoch: int, positions: Sequence[str], spark: SparkSession) -> Frames:
+        """The epoch's tables, made into DataFrames once for all sinks."""
+        tables = self._kept.read(epoch, positions)
+        if tables is None:
+            tables = self._kept.keep(epoch, positions, self._read(epoch))
+        else:
+            log.info("epoch %d uses the rows that it looked up when it first ran", epoch)
+        crashpoints.reach("looked-up", epoch)
+        return Frames(epoch, {name: _frame(table, spark) for name, table in tables.items()})
+
+    def forget(self, done: int) -> None:
+        """Clear away what is kept of old epochs."""
+        try:
+            self._kept.forget(done)
+        except Exception as error:  # noqa: BLE001 - it only takes room, and the next epoch clears it away
+            log.warning("epoch %d: what older epochs looked up could not be cleared away yet: %s", done, error)
+
+    def _read(self, epoch: int) -> Tables:
+        """As often as an epoch is tried."""
+        for attempt in range(1, ATTEMPTS + 1):
+            try:
+                return self._lookup.read()
+            except LookupUnreachable as error:
+                if attempt == ATTEMPTS:
+                    raise
+                log.warning("epoch %d, try %d of its lookup failed and is repeated: %s", epoch, attempt, error)
+            self.sleep(BACK_OFF_S[min(attempt - 1, len(BACK_OFF_S) - 1)])
+            self.keep_on()
+        raise AssertionError("the last try returns or raises")
+
+
+def _frame(table: pa.Table, spark: SparkSession) -> DataFrame:
+    """With a schema of its own: by itself Spark would take a time without a zone for one in the session's zone."""
+    return spark.createDataFrame(table, from_arrow_schema(table.schema, prefer_timestamp_ntz=True))

@@ -1,0 +1,1 @@
+"""PostgreSQL as a client sees it: what the sink and the lookup share."""
