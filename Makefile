@@ -50,7 +50,7 @@ format: $(STAMP)  ## put the code into shape
 test: $(STAMP)  ## every test, on real processes
 	$(BIN)/python -m pytest $(ARGS)
 
-demo: $(STAMP)  ## kill a pipeline at random, then count what was lost or doubled
+demo: $(STAMP)  ## kill an application at random, then bill every campaign to the cent
 	$(BIN)/onceward demo $(ARGS)
 
 bench: $(STAMP)  ## the figures of this machine

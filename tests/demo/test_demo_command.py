@@ -2,16 +2,30 @@
 
 import json
 import os
+import re
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
+import psycopg
 import pytest
 
 ONCEWARD = Path(sys.executable).with_name("onceward")
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """For everything that the demo makes. PostgreSQL must be able to look into it, as another user where it must be."""
+    made = Path(tempfile.mkdtemp(prefix="onceward-test-demo-"))
+    made.chmod(0o755)
+    yield made
+    shutil.rmtree(made)
 
 
 def _start(folder: Path, *words: str) -> subprocess.Popen[str]:
@@ -43,57 +57,85 @@ def _await_job(demo: subprocess.Popen[str], folder: Path) -> int:
         time.sleep(0.1)
 
 
-def test_killed_once_every_event_still_has_its_effect_once(tmp_path: Path) -> None:
-    """A1: once in the state, once in the output, whatever crashes. A2: beside Spark's own sink, same kill."""
-    demo = _start(tmp_path, "--events", "3000", "--kills", "1", "--seed", "11", "--json")
-    out, err = demo.communicate(timeout=380)
+def test_killed_twice_every_campaign_still_pays_what_it_owes(folder: Path, tmp_path: Path) -> None:
+    """F1, F5: every record where it must be, every cent right. A2: beside Spark's own sinks, same kills."""
+    words = ("--events", "3000", "--kills", "2", "--seed", "11", "--json", "--report", str(tmp_path / "report"))
+    demo = _start(folder, *words)
+    out, err = demo.communicate(timeout=580)
     assert demo.returncode == 0, err
     found = json.loads(out.splitlines()[-1])
-    assert found["verdict"] == "exact"
-    assert [found[name] for name in ("lost", "duplicated", "wrong", "payments_off_cents")] == [0, 0, 0, 0]
-    assert (found["events"], found["visible"], found["kills"], found["seed"]) == (3000, 3000, 1, 11)
-    # Whether Spark's own sink repeats something depends on the moment; that it loses nothing does not.
-    assert found["contrast"]["lost"] == 0
-    assert found["contrast"]["visible"] >= 3000
-    assert "kill 1 of 1" in err
-    assert _processes_below(tmp_path) == []
-    assert list(tmp_path.iterdir()) == []
+    assert (found["verdict"], found["off_cents"], found["events"], found["kills"]) == ("exact", 0, 3000, 2)
+    for name, output in found["outputs"].items():
+        assert output["expected"] == output["seen"] > 0, name
+        assert [output[what] for what in ("lost", "duplicated", "wrong")] == [0, 0, 0], name
+    assert all(line["truth_cents"] == line["charged_cents"] for line in found["bill"])
+    assert sum(line["truth_cents"] for line in found["bill"]) > 0
+    # Whether Spark's own sinks repeat something depends on the moment; that they lose nothing does not.
+    assert sum(output["lost"] for output in found["contrast"]["outputs"].values()) == 0
+    assert "kill 2 of 2" in err
+    assert "Exact, to the cent" in (tmp_path / "report" / "bill.html").read_text("utf-8")
+    assert _processes_below(folder) == []
+    assert list(folder.iterdir()) == []
 
 
-def test_an_interrupt_clears_everything_away(tmp_path: Path) -> None:
-    demo = _start(tmp_path, "--events", "3000", "--kills", "1")
-    _await_job(demo, tmp_path)
+def test_kept_it_runs_on_and_says_how_to_look(folder: Path) -> None:
+    demo = _start(folder, "--events", "500", "--kills", "0", "--no-contrast", "--keep")
+    assert demo.stderr is not None
+    told = ""
+    while "  log  " not in told:
+        line = demo.stderr.readline()
+        assert line, told
+        told += line
+    assert "Ctrl-C ends everything" in told
+    (psql,) = re.findall(r"PGPASSFILE=(\S+) psql -h (\S+) -p (\d+) -U (\S+) (\S+)", told)
+    with psycopg.connect(host=psql[1], port=psql[2], user=psql[3], dbname=psql[4], passfile=psql[0]) as connection:
+        row = connection.execute("select count(*) from attributed_orders").fetchone()
+    assert row is not None
+    assert row[0] > 0
+    assert "password" not in told
+    _await_job(demo, folder)
+    demo.send_signal(signal.SIGINT)
+    out, err = demo.communicate(timeout=60)
+    assert demo.returncode == 0, err
+    assert "Exact, to the cent" in out
+    assert _processes_below(folder) == []
+    assert list(folder.iterdir()) == []
+
+
+def test_an_interrupt_clears_everything_away(folder: Path) -> None:
+    demo = _start(folder, "--events", "500", "--kills", "1")
+    _await_job(demo, folder)
     demo.send_signal(signal.SIGINT)
     out, err = demo.communicate(timeout=60)
     assert demo.returncode == 1
     assert "interrupted" in err
     assert "Traceback" not in err
     assert out == ""
-    assert _processes_below(tmp_path) == []
-    assert list(tmp_path.iterdir()) == []
+    assert _processes_below(folder) == []
+    assert list(folder.iterdir()) == []
 
 
-def test_a_demo_that_is_killed_takes_job_and_broker_with_it(tmp_path: Path) -> None:
-    demo = _start(tmp_path, "--events", "3000", "--kills", "1")
-    _await_job(demo, tmp_path)
+def test_a_demo_that_is_killed_takes_job_and_broker_with_it(folder: Path) -> None:
+    demo = _start(folder, "--events", "500", "--kills", "1")
+    _await_job(demo, folder)
     demo.kill()
     demo.communicate(timeout=60)
     deadline = time.monotonic() + 60
-    while _processes_below(tmp_path):
+    while _processes_below(folder):
         assert time.monotonic() < deadline
         time.sleep(0.1)
 
 
-def test_a_job_that_dies_by_itself_is_a_failure_and_its_log_is_kept(tmp_path: Path) -> None:
-    demo = _start(tmp_path, "--events", "3000", "--kills", "1", "--json")
-    os.kill(_await_job(demo, tmp_path), signal.SIGKILL)
+def test_a_job_that_dies_by_itself_is_a_failure_and_its_log_is_kept(folder: Path) -> None:
+    demo = _start(folder, "--events", "500", "--kills", "1", "--json")
+    os.kill(_await_job(demo, folder), signal.SIGKILL)
     out, err = demo.communicate(timeout=60)
     assert demo.returncode == 1
     assert "the job ended by itself (exit code -9)" in err
     assert "Traceback" not in err
     assert out == ""
-    assert _processes_below(tmp_path) == []
-    assert len(list(tmp_path.glob("onceward-demo-*/job.log"))) == 1
+    assert _processes_below(folder) == []
+    assert len(list(folder.glob("onceward-demo-*/job.log"))) == 1
 
 
 def test_a_missing_library_is_named_with_the_fix(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """What the documents say is what the code does."""
 
+import ast
 import re
 from pathlib import Path
 
@@ -17,7 +18,9 @@ def test_the_architecture_shows_the_transactions_table() -> None:
 def test_the_public_names_are_few_and_pinned() -> None:
     sinks = {"DeltaSink", "FileSink", "FunctionSink", "IcebergSink", "KafkaSink", "PostgresSink"}
     contract = {"EpochContext", "LastCommit", "Outcome", "Owner", "TwoPhaseCommitSink"}
-    names = {"Guarantee", "OncewardError", "Pipeline", "Query", "configure", "read_kafka", "session"} | sinks | contract
+    lookups = {"Lookup", "PostgresLookup"}
+    names = {"Guarantee", "OncewardError", "Pipeline", "Query", "configure", "read_kafka", "session"}
+    names |= sinks | contract | lookups
     assert set(ow.__all__) == names == set(dir(ow))
     assert all(getattr(ow, name) is not None for name in names)
 
@@ -30,7 +33,8 @@ def test_every_error_is_drawn_in_the_tree() -> None:
 
 def test_every_crash_point_is_named_in_the_architecture() -> None:
     text = (ROOT / "ARCHITECTURE.md").read_text("utf-8")
-    assert [point for point in crashpoints.POINTS if not re.search(rf"[\[ ]{point}[\],]", text)] == []
+    points = (*crashpoints.POINTS, *crashpoints.WITH_A_LOOKUP)
+    assert [point for point in points if not re.search(rf"[\[ ]{point}[\],]", text)] == []
 
 
 def test_decisions_that_the_code_names_exist() -> None:
@@ -47,3 +51,26 @@ def test_the_documents_speak_of_no_machine() -> None:
     patterns = ("*.md", "docs/**/*.md", "src/**/*.py", "src/**/*.xml")
     for file in (found for pattern in patterns for found in ROOT.glob(pattern)):
         assert not re.search(r"/(root|home)/|//[a-z0-9.-]*maven", file.read_text("utf-8")), file
+
+
+def test_the_tutorial_shows_the_applications_own_source() -> None:
+    """F2: what the page builds is what the package runs."""
+    shown = _definitions("\n".join(_blocks(ROOT / "docs" / "tutorial" / "ads.md")))
+    files = [
+        ROOT / "src" / "onceward" / "apps" / "ads" / f"{name}.py"
+        for name in ("clean", "aggregate", "attribute", "load")
+    ]
+    source = [definition for file in files for definition in _definitions(file.read_text("utf-8"))]
+    assert sorted(source) == sorted(set(source))
+    assert set(source) <= set(shown)
+    assert [it for it in shown if it not in source and not it.startswith("def build(")] == []
+
+
+def _blocks(page: Path) -> list[str]:
+    return re.findall(r"```python\n(.*?)```", page.read_text("utf-8"), re.DOTALL)
+
+
+def _definitions(text: str) -> list[str]:
+    """Functions and constants, without comments and layout."""
+    kinds = (ast.FunctionDef, ast.Assign)
+    return [ast.unparse(it) for it in ast.parse(text).body if isinstance(it, kinds)]

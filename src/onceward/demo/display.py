@@ -6,7 +6,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TextColumn
+from rich.progress import BarColumn, Progress, TextColumn
 
 LINE_EVERY_S: Final = 10.0
 
@@ -16,7 +16,7 @@ class Counts:
     """So far."""
 
     fed: int
-    ours: int  # records visible
+    ours: int  # records visible in all the topics that the application makes
     sparks: int
     kills: int
 
@@ -24,12 +24,12 @@ class Counts:
 class Display:
     """Says milestones and shows counts."""
 
-    def __init__(self, console: Console, *, events: int, kills: int) -> None:
+    def __init__(self, console: Console, *, kills: int) -> None:
         self._console = console
         self._began = time.monotonic()
         self._last_line = self._began
-        self._events = events
         self._kills = kills
+        self._expected = 1
         self._bars = Progress(
             TextColumn("{task.description}"),
             BarColumn(bar_width=32),
@@ -38,10 +38,10 @@ class Display:
             transient=True,
             disable=not console.is_terminal,
         )
-        self._fed = self._bar("payments fed")
-        self._ours = self._bar("visible, Onceward")
-        self._sparks = self._bar("visible, Spark's own sink")
-        self._killed = self._bars.add_task("kills", total=max(kills, 1), text="")
+        names = ("records fed", "visible, Onceward", "visible, Spark's own sinks", "kills")
+        self._fed, self._ours, self._sparks, self._killed = (
+            self._bars.add_task(name, total=1, text="") for name in names
+        )
 
     def __enter__(self) -> Self:
         self._bars.start()
@@ -56,6 +56,13 @@ class Display:
     def seconds(self) -> float:
         return time.monotonic() - self._began
 
+    def expect(self, *, fed: int, visible: int) -> None:
+        """How many records there will be in the raw topics, and in those that the application makes."""
+        self._expected = visible
+        for bar, total in ((self._fed, fed), (self._ours, visible), (self._sparks, visible)):
+            self._bars.update(bar, total=total)
+        self._bars.update(self._killed, total=max(self._kills, 1))
+
     def introduce(self, text: str) -> None:
         self._console.print(f"{text}\n", highlight=False, markup=False, soft_wrap=not self._console.is_terminal)
 
@@ -65,16 +72,14 @@ class Display:
 
     def show(self, counts: Counts, now: str) -> None:
         """Where things stand, and what is happening now."""
-        for bar, count in ((self._fed, counts.fed), (self._ours, counts.ours), (self._sparks, counts.sparks)):
-            more = f" ({count - self._events:,} too many)" if count > self._events else ""
-            self._bars.update(bar, completed=min(count, self._events), text=f"{count:,} of {self._events:,}{more}")
+        self._bars.update(self._fed, completed=counts.fed, text=f"{counts.fed:,}")
+        for bar, count in ((self._ours, counts.ours), (self._sparks, counts.sparks)):
+            more = f" ({count - self._expected:,} too many)" if count > self._expected else ""
+            self._bars.update(bar, completed=min(count, self._expected), text=f"{count:,}{more}")
         self._bars.update(self._killed, completed=counts.kills, text=f"{counts.kills} of {self._kills}: {now}")
         if not self._console.is_terminal and time.monotonic() - self._last_line > LINE_EVERY_S:
             self._last_line = time.monotonic()
             self.say(
-                f"{now}; {counts.fed:,} of {self._events:,} payments fed; visible: {counts.ours:,} through Onceward, "
-                f"{counts.sparks:,} through Spark's own sink"
+                f"{now}; {counts.fed:,} records fed; visible: {counts.ours:,} through Onceward, "
+                f"{counts.sparks:,} through Spark's own sinks"
             )
-
-    def _bar(self, name: str) -> TaskID:
-        return self._bars.add_task(name, total=self._events, text="")

@@ -1,4 +1,4 @@
-"""The job that is killed: one Spark application, one computation, two sinks that share every crash.
+"""The application that is killed: all its pipelines in one Spark, and beside them the same on Spark's own sinks.
 
 Run as `python -m onceward.demo.job`. It ends by SIGTERM, cleanly, or with the process that started it.
 """
@@ -7,23 +7,19 @@ import argparse
 import os
 import signal
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-import pandas as pd  # type: ignore[import-untyped]
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as sf
-from pyspark.sql.streaming.query import StreamingQuery
-from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
+from pyspark.sql import SparkSession
 
 import onceward as ow
-from onceward.demo.topics import OURS, PARTITIONS, PAYMENTS, SPARKS
+from onceward.apps.ads import pipelines
+from onceward.apps.ads.places import Places
+from onceward.demo import sides, sparks_own
 
 LOOK_S: Final = 0.2
-# Small epochs, so that a kill finds one at every stage; large enough to catch up after a restart.
-RECORDS_PER_EPOCH: Final = 4_000
 TRIGGER_MS: Final = 500
+PARTITIONS: Final = 2
 
 
 def settings(folder: Path) -> dict[str, str]:
@@ -43,53 +39,21 @@ def settings(folder: Path) -> dict[str, str]:
     }
 
 
-def book(key: tuple[str], frames: Iterator[pd.DataFrame], state: GroupState) -> Iterator[pd.DataFrame]:
-    """The account's balance after each payment. The balance so far is the state."""
-    rows = pd.concat(list(frames)).sort_values("seq", kind="stable")
-    (before,) = state.get if state.exists else (0,)
-    balances = before + rows["amount"].cumsum()
-    state.update((int(balances.iloc[-1]),))
-    yield pd.DataFrame(
-        {"account": key[0], "id": rows["id"], "seq": rows["seq"], "amount": rows["amount"], "balance": balances}
-    )
-
-
-def bookings(spark: SparkSession, bootstrap: str) -> DataFrame:
-    """Payments in, one record with the running balance out for each: the same frame for both sinks."""
-    events = ow.read_kafka(spark, bootstrap, topics=[PAYMENTS], max_records_per_epoch=RECORDS_PER_EPOCH)
-    fields = sf.from_json(sf.col("value").cast("string"), "id string, seq long, amount long")
-    booked = (
-        events.select(sf.col("key").cast("string").alias("account"), fields.alias("payment"))
-        .select("account", "payment.*")
-        .groupBy("account")
-        .applyInPandasWithState(
-            book,
-            outputStructType="account string, id string, seq long, amount long, balance long",
-            stateStructType="balance long",
-            outputMode="append",
-            timeoutConf=GroupStateTimeout.NoTimeout,
-        )
-    )
-    value = sf.to_json(sf.struct("id", "seq", "amount", "balance")).alias("value")
-    return booked.select(sf.col("account").alias("key"), value)
-
-
-def start_ours(frame: DataFrame, bootstrap: str, folder: Path) -> ow.Query:
-    pipeline = ow.Pipeline("demo-balances", home=folder / "onceward", source=frame)
-    return pipeline.to(ow.KafkaSink(bootstrap, topic=OURS)).start(trigger=f"{TRIGGER_MS}ms")
-
-
-def start_sparks(frame: DataFrame, bootstrap: str, folder: Path) -> StreamingQuery:
-    """The contrast: what Spark's documentation says to write."""
-    return (
-        frame.writeStream.format("kafka")
-        .option("kafka.bootstrap.servers", bootstrap)
-        .option("topic", SPARKS)
-        .option("checkpointLocation", str(folder / "spark"))
-        .outputMode("append")
-        .trigger(processingTime=f"{TRIGGER_MS} milliseconds")
-        .start()
-    )
+def run(spark: SparkSession, ours: Places, contrast: Places | None, asked: threading.Event) -> None:
+    """Until it is asked to stop, or one of the queries fails."""
+    running = [pipeline.start(trigger=f"{TRIGGER_MS}ms") for pipeline in pipelines(spark, ours)]
+    beside = sparks_own.start(spark, contrast, trigger_ms=TRIGGER_MS) if contrast else []
+    while not asked.wait(LOOK_S):
+        for query in running:
+            if not query.is_active:
+                query.wait()
+        for other in beside:
+            if not other.isActive:
+                other.awaitTermination()
+    for query in running:
+        query.stop()
+    for other in beside:
+        other.stop()
 
 
 def _end_with_parent() -> None:
@@ -101,24 +65,18 @@ def _end_with_parent() -> None:
 
 def main() -> None:
     options = argparse.ArgumentParser()
-    options.add_argument("--bootstrap", required=True)
     options.add_argument("--folder", type=Path, required=True)
+    options.add_argument("--guarantee", default="exactly-once")
+    options.add_argument("--alone", action="store_true", help="without the contrast")
     given = options.parse_args()
     asked = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: asked.set())
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
     spark = ow.session("onceward-demo", master="local[2]", **settings(given.folder))
-    frame = bookings(spark, given.bootstrap)
-    ours = start_ours(frame, given.bootstrap, given.folder)
-    sparks = start_sparks(frame, given.bootstrap, given.folder)
-    while not asked.wait(LOOK_S):
-        if not ours.is_active:
-            ours.wait()
-        if not sparks.isActive:
-            sparks.awaitTermination()
-    ours.stop()
-    sparks.stop()
+    bootstrap, dsn = (os.environ[name] for name in sides.SERVERS)
+    contrast = None if given.alone else sides.sparks(given.folder, bootstrap, dsn)
+    run(spark, sides.ours(given.folder, bootstrap, dsn, given.guarantee), contrast, asked)
     spark.stop()
 
 

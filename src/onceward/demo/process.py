@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -29,16 +30,17 @@ class DemoFailed(OncewardError):
 class JobProcess:
     """One run of the job. As a context manager it leaves nothing behind."""
 
-    def __init__(self, bootstrap: str, folder: Path) -> None:
+    def __init__(self, folder: Path, servers: Mapping[str, str], arguments: Iterable[str] = ()) -> None:
+        """`servers`: environment variables that say where Kafka and PostgreSQL are."""
         self.log = folder / "job.log"
         litter = folder / "tmp"
         litter.mkdir(exist_ok=True)
-        command = [sys.executable, "-m", "onceward.demo.job", "--bootstrap", bootstrap, "--folder", str(folder)]
+        command = [sys.executable, "-m", "onceward.demo.job", "--folder", str(folder), *arguments]
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
                 command,
                 cwd=folder,
-                env={**os.environ, "TMPDIR": str(litter)},
+                env={**os.environ, **servers, "TMPDIR": str(litter)},
                 stdin=subprocess.PIPE,  # held open by us: the job ends with us
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -53,6 +55,10 @@ class JobProcess:
     ) -> None:
         self.kill()
 
+    @property
+    def alive(self) -> bool:
+        return self._process.poll() is None
+
     def require_alive(self) -> None:
         """Nobody but us may end it: a job that dies by itself has failed."""
         code = self._process.poll()
@@ -61,11 +67,10 @@ class JobProcess:
                 f"the job ended by itself (exit code {code}): the demo had not killed it. {self.log_tail()}"
             )
 
-    def kill(self) -> int:
-        """SIGKILL to all of it at once, as a power cut would; how many processes that were."""
-        found = processes.session(self._process.pid)
+    def kill(self) -> None:
+        """SIGKILL to all of it at once, as a power cut would."""
         with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
+            os.killpg(self._process.pid, signal.SIGKILL)  # first: to look for the rest takes longer than a commit
         deadline = time.monotonic() + KILL_TIMEOUT_S
         while members := processes.session(self._process.pid):
             if time.monotonic() > deadline:
@@ -75,7 +80,6 @@ class JobProcess:
                     os.kill(pid, signal.SIGKILL)
             time.sleep(POLL_S)
         self._reap()
-        return len(found)
 
     def stop(self) -> None:
         """SIGTERM: the epoch in hand is finished."""

@@ -1,122 +1,192 @@
-"""The findings in words: a table and a verdict for people, facts for programs."""
+"""The findings in words: a bill and a verdict for people, facts for programs."""
 
 import io
+from collections import Counter
 from typing import Final
 
 from rich.console import Console
 from rich.table import Table
 
-from onceward.demo.events import ACCOUNTS
-from onceward.demo.judge import Judgement
-from onceward.demo.trial import Findings, Plan
+from onceward.apps.ads import words
+from onceward.apps.ads.world.judge import BillLine, Finding, Judgement
+from onceward.demo.trial import Findings, Plan, Trial
 
-ROWS: Final = ("records visible", "lost", "duplicated", "wrong", "sum of payments off by", "latest balances off by")
+WIDTH: Final = 110
+ALLOWED: Final = {
+    "at-least-once": "Duplicates are what at-least-once allows, and no campaign would pay for them gladly.",
+    "at-most-once": "Losses are what at-most-once allows.",
+}
 
 
 def introduction(plan: Plan) -> str:
+    kills = f"killed with SIGKILL {_times(plan.kills)}, at random, and started again" if plan.kills else "never killed"
+    beside = "Beside it runs the same application on Spark's own sinks. " if plan.contrast else ""
     return (
-        f"{plan.events:,} payments on {ACCOUNTS} accounts (seed {plan.seed}) go into a Kafka topic. A Spark job keeps "
-        "each account's balance in its state and writes one record per payment, with the balance after it. "
-        "It writes to two topics: to one through Onceward, to the other through Spark's own Kafka sink. "
-        f"The whole job is killed (SIGKILL) {_times(plan.kills)}, at random, and started again. "
-        "Then another Kafka client reads both topics."
+        f"{plan.events:,} ad events (seed {plan.seed}) and the orders that follow from them go into Kafka; some come "
+        "twice, late or broken. Four pipelines clean them, count them by the minute, find out which ad each order is "
+        f"owed to, and load the results into PostgreSQL and a Delta table. {beside}Everything is {kills}. "
+        "Then every campaign gets its bill, and the bill is compared with the truth."
     )
 
 
 def facts(found: Findings) -> dict[str, object]:
     return {
         "verdict": "exact" if found.exact else "violated",
-        **found.ours.facts(),
-        "live_reader_agrees": found.agreed,
+        "off_cents": found.ours.off_cents,
+        "outputs": _counts(found.ours),
+        "bill": [_line_facts(it) for it in found.ours.bill],
         "events": found.plan.events,
-        "kills": found.plan.kills,
-        "seconds": round(found.seconds, 1),
+        "records": found.records,
+        "kills": len(found.kills),
+        "killed": [kill.what for kill in found.kills],
         "seed": found.plan.seed,
-        "contrast": {"sink": "spark", **found.sparks.facts()},
+        "guarantee": found.plan.guarantee,
+        "seconds": round(found.seconds, 1),
+        "records_per_second": round(found.records / found.flow_seconds, 1),
+        "contrast": None
+        if found.sparks is None
+        else {
+            "sinks": "spark",
+            "exact": found.sparks.exact,
+            "off_cents": found.sparks.off_cents,
+            "outputs": _counts(found.sparks),
+            "bill": [_line_facts(it) for it in found.sparks.bill],
+        },
     }
 
 
 def text(found: Findings) -> str:
-    plan = found.plan
-    again = f"onceward demo --events {plan.events} --kills {plan.kills} --seed {plan.seed}"
-    return "\n\n".join(
+    ours = f"{verdict(found)}{'.' if found.exact else ':'} {because(found)}"
+    parts = [_bill(found), ours, about_sparks(found)]
+    return "\n\n".join([*filter(None, parts), f"{found.seconds:.0f} s; the same events again: {again(found.plan)}"])
+
+
+def again(plan: Plan) -> str:
+    """The command that does the same once more."""
+    parts = [f"onceward demo --events {plan.events} --kills {plan.kills} --seed {plan.seed}"]
+    if plan.guarantee != "exactly-once":
+        parts.append(f"--guarantee {plan.guarantee}")
+    if not plan.contrast:
+        parts.append("--no-contrast")
+    return " ".join(parts)
+
+
+def how_to_look(trial: Trial) -> str:
+    """Where everything is, for `--keep`."""
+    ours = trial.ours
+    topics = ", ".join(ours.topic(name) for name in words.MADE)
+    return "\n".join(
         [
-            _table(found),
-            _about_ours(found),
-            _about_sparks(found),
-            f"{found.seconds:.0f} s; the same payments again: {again}",
+            "The application runs on. Ctrl-C ends everything.",
+            f"  topics      {ours.bootstrap}: {topics}",
+            f"  tables      {words.MINUTES}, {words.ATTRIBUTED}: {trial.servers.psql()}",
+            f"  lake table  {ours.history}",
+            *(
+                f"  epochs      onceward epochs {ours.home(name)}"
+                for name in ("clean", "aggregate", "attribute", "load")
+            ),
+            f"  log         {trial.folder / 'job.log'}",
         ]
     )
 
 
-def _about_ours(found: Findings) -> str:
-    events, kills = found.plan.events, _times(found.plan.kills)
+def verdict(found: Findings) -> str:
+    return "Exact, to the cent" if found.exact else f"VIOLATED under {found.plan.guarantee}"
+
+
+def because(found: Findings) -> str:
+    """The verdict's reason, in one sentence."""
     if found.exact:
+        killed = f"Killed {_times(len(found.kills))}" if found.kills else "Never killed"
         return (
-            f"Exact. The job was killed {kills}, and each of the {events:,} payments is visible once, with the right "
-            "balance. After a kill an event may be computed again; its effect is once."
+            f"{killed}, and each of the {found.records:,} records had its effect once: in every topic, in PostgreSQL "
+            "and in the Delta table."
         )
-    if not found.agreed and found.ours.exact:
-        return (
-            "VIOLATED: a reader that was there all the time saw other records than one that came afterwards, "
-            "so something was visible that is not there any more, or the other way round."
-        )
-    return (
-        f"VIOLATED: what Onceward put out is not what {events:,} payments should give. This is a bug: please report it."
-    )
+    return " ".join(filter(None, [_told_all(found.ours), _off(found.ours), ALLOWED.get(found.plan.guarantee)]))
 
 
-def _about_sparks(found: Findings) -> str:
+def about_sparks(found: Findings) -> str:
     sparks = found.sparks
-    if not found.plan.kills:
-        return "Without a kill the two sinks do not differ: try --kills 4."
+    if sparks is None:
+        return ""
     if sparks.exact:
-        return (
-            "Spark's own sink was lucky: no kill fell between its writing of a batch and its note that the batch is "
-            "done. More kills (--kills) or another seed will show it."
-        )
-    said = []
-    if sparks.duplicated:
-        said.append(
-            f"put {sparks.duplicated:,} records out again, because a restart repeats the batch that was in hand"
-        )
-    if sparks.lost:
-        said.append(f"lost {sparks.lost:,} payments")
-    if sparks.wrong:
-        said.append(f"put out {sparks.wrong:,} wrong records")
-    text = f"Spark's own sink, in the same job, killed at the same moments, {' and '.join(said)}."
-    if sparks.payments_off_cents:
-        text += f" Whoever adds its payments up is off by {_money(sparks.payments_off_cents)}."
-    return text
-
-
-def _table(found: Findings) -> str:
-    table = Table(
-        title=f"What a read_committed reader sees after {found.plan.kills} kill{'s' * (found.plan.kills != 1)}",
-        title_justify="left",
+        lucky = "were lucky: no kill fell between the writing of a batch and the note that it is done"
+        return f"Spark's own sinks {lucky}." if found.kills else "Without a kill the two do not differ: try --kills 4."
+    return " ".join(
+        filter(None, ["On Spark's own sinks, killed at the same moments:", _told_all(sparks), _off(sparks)])
     )
-    table.add_column("")
-    table.add_column("Onceward", justify="right")
-    table.add_column("Spark's own sink", justify="right")
-    table.add_row("payments fed", *[f"{found.plan.events:,}"] * 2)
-    for name, ours, sparks in zip(ROWS, _cells(found.ours), _cells(found.sparks), strict=True):
-        table.add_row(name, ours, sparks)
-    out = Console(file=io.StringIO(), width=100)
+
+
+def _bill(found: Findings) -> str:
+    table = Table(title="What each campaign owes", title_justify="left")
+    for name in ("campaign", "clicks", "orders", "the truth", "Onceward"):
+        table.add_column(name, justify="left" if name == "campaign" else "right")
+    sparks = {it.campaign: it for it in found.sparks.bill} if found.sparks is not None else {}
+    if sparks:
+        table.add_column("Spark's own sinks", justify="right")
+    ours = {it.campaign: it for it in found.ours.bill}
+    for name in [*ours, *(sparks.keys() - ours.keys())]:
+        line = ours.get(name) or sparks[name]
+        sides = [side[name] for side in (ours, sparks) if name in side]
+        truth = [f"{line.clicks_truth:,}", f"{line.orders_truth:,}", _due(line, line.truth_cents)]
+        table.add_row(name, *truth, *([""] if name not in ours else []), *map(_charged, sides))
+    out = Console(file=io.StringIO(), width=WIDTH)
     with out.capture() as captured:
         out.print(table)
     return "\n".join(line.rstrip() for line in captured.get().splitlines())
 
 
-def _cells(found: Judgement) -> list[str]:
-    counts = (found.visible, found.lost, found.duplicated, found.wrong)
-    return [
-        *(f"{count:,}" for count in counts),
-        _money(found.payments_off_cents),
-        _money(found.balances_off_cents),
-    ]
+def _charged(line: BillLine) -> str:
+    off = line.charged_cents - line.truth_cents
+    return _due(line, line.charged_cents) + (f" ({off / 100:+,.2f})" if off else "")
 
 
-def _money(cents: int) -> str:
+def _due(line: BillLine, cents: int) -> str:
+    return f"{line.currency} {money(cents)}"
+
+
+def _told_all(judged: Judgement) -> str:
+    wrong = [it for it in judged.findings if not it.clean]
+    return f"{'; '.join(map(_told, wrong))}." if wrong else ""
+
+
+def _off(judged: Judgement) -> str:
+    """In each currency, summed without signs."""
+    off: Counter[str] = Counter()
+    for line in judged.bill:
+        off[line.currency] += abs(line.off_cents)
+    sums = [f"{currency} {money(cents)}" for currency, cents in sorted(off.items()) if cents]
+    return f"The bills are off by {', '.join(sums)}." if sums else ""
+
+
+def _told(finding: Finding) -> str:
+    counts = {"lost": finding.lost, "twice": finding.duplicated, "wrong": finding.wrong}
+    return f"{finding.output}: " + ", ".join(f"{count:,} {word}" for word, count in counts.items() if count)
+
+
+def _counts(judged: Judgement) -> dict[str, dict[str, int]]:
+    return {
+        it.output: {
+            "expected": it.expected,
+            "seen": it.seen,
+            "lost": it.lost,
+            "duplicated": it.duplicated,
+            "wrong": it.wrong,
+        }
+        for it in judged.findings
+    }
+
+
+def _line_facts(line: BillLine) -> dict[str, object]:
+    return {
+        "campaign": line.campaign,
+        "currency": line.currency,
+        "truth_cents": line.truth_cents,
+        "charged_cents": line.charged_cents,
+    }
+
+
+def money(cents: int) -> str:
     return f"{cents / 100:,.2f}"
 
 

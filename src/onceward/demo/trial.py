@@ -1,27 +1,39 @@
-"""The demo itself: feed, kill, restart, judge."""
+"""The demo itself: feed, kill, restart, and bill."""
 
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
+import psycopg
+from psycopg import sql
+
+from onceward.apps.ads import words
+from onceward.apps.ads.places import Places
+from onceward.apps.ads.world.generator import Generated, generate
+from onceward.apps.ads.world.judge import Judgement, judge
+from onceward.apps.ads.world.truth import truth
+from onceward.demo import outputs, sides
 from onceward.demo.display import Counts, Display
-from onceward.demo.events import payments, truth
 from onceward.demo.feeder import Feeder
-from onceward.demo.judge import Judgement, judge
+from onceward.demo.live import Live
 from onceward.demo.process import DemoFailed, JobProcess
-from onceward.demo.readers import LiveReader, read_to_end
-from onceward.demo.topics import OURS, PARTITIONS, PAYMENTS, SPARKS
-from onceward.kafka.dev_broker import DevBroker
-from onceward.kafka.wire import Cluster, Wire
+from onceward.demo.servers import PARTITIONS, Servers
 
-LOOK_S: Final = 0.05
-KILL_AFTER_S: Final = (0.2, 3.0)  # after the first new output of a run: an epoch takes about one second
-STALLED_S: Final = 120.0  # without a single new record: a start of Spark on a busy machine takes 30
-CATCH_UP_S: Final = 10.0
+LOOK_S: Final = 0.1
+KILL_AFTER_S: Final = (0.2, 4.0)  # after the first new output since the last kill
+# Most kills of the application come just when records become visible: a batch is written, and perhaps not yet noted.
+JUST_VISIBLE_SHARE: Final = 0.7
+NEXT_S: Final = 10.0
+QUICK_S: Final = 0.002
+STALLED_S: Final = 180.0  # without a single new record: a start of Spark on a busy machine takes 30
+BROKER_SHARE: Final = 0.25  # of the kills
+HEARTBEATS: Final = 2  # the one at the end, in two topics
+GIVES_UP_S: Final = 120.0  # after a broker was killed, the application may end by itself
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +43,24 @@ class Plan:
     events: int
     kills: int
     seed: int
+    guarantee: str = "exactly-once"
+    contrast: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Kill:
+    at_s: float
+    what: str  # "application" or "broker"
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """For the chart: how far each side was."""
+
+    at_s: float
+    fed: int
+    ours: int
+    sparks: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,124 +68,199 @@ class Findings:
     """What came of it."""
 
     plan: Plan
+    records: int
     ours: Judgement
-    sparks: Judgement
-    agreed: bool  # the reader that was there all the time saw the same records as the one that came afterwards
+    sparks: Judgement | None
+    kills: list[Kill]
+    moments: list[Moment]
     seconds: float
+    flow_seconds: float  # from the start of the feed to the last result served
 
     @property
     def exact(self) -> bool:
-        return self.ours.exact and self.agreed
+        return self.ours.exact
 
 
 class Trial:
-    """One run of the demo on a broker that is there."""
+    """One run of the demo on servers that are there."""
 
-    def __init__(self, plan: Plan, bootstrap: str, folder: Path, display: Display) -> None:
-        self._plan = plan
-        self._bootstrap = bootstrap
-        self._folder = folder
-        self._display = display
-        self._kills = 0
+    def __init__(self, plan: Plan, servers: Servers, folder: Path, display: Display, made: Generated) -> None:
+        self.plan, self.servers, self.folder, self.display, self.made = plan, servers, folder, display, made
+        self.kills: list[Kill] = []
+        self.moments: list[Moment] = []
+        self._job: JobProcess | None = None
         self._now = ""
         self._dice = random.Random(f"kills of {plan.seed}")  # noqa: S311 - seeded
-        self._events = payments(plan.events, plan.seed)
-        self._feeder = Feeder(bootstrap, self._events, kills=plan.kills)
-        self._ours = LiveReader(bootstrap, OURS)
-        self._sparks = LiveReader(bootstrap, SPARKS)
+        bootstrap, dsn = servers.bootstrap, servers.dsn
+        self.ours = sides.ours(folder, bootstrap, dsn, plan.guarantee)
+        self._sides = [self.ours]
+        if plan.contrast:
+            self._sides.append(sides.sparks(folder, bootstrap, dsn))
+        self._feeder = Feeder(bootstrap, dsn, made, kills=plan.kills)
+        self._live = Live(bootstrap, [side.topic(name) for side in self._sides for name in words.MADE], PARTITIONS)
+        self._truth = truth(made.records, made.catalogue)
+        known = self._truth
+        expected = (known.events, known.orders, known.late, known.dead, known.minutes, known.attributed)
+        display.expect(fed=self._feeder.total, visible=HEARTBEATS + sum(map(_size, expected)))
 
     def run(self) -> Findings:
-        with self._running():
-            while self._kills < self._plan.kills:
-                self._run_and_kill()
-            self._run_to_the_end()
-            self._display.say("reading both topics again from the beginning, to compare them with what was fed")
-            return self._judge()
-
-    @contextmanager
-    def _running(self) -> Iterator[None]:
         with ExitStack() as stack:
-            for thread in (self._feeder, self._ours, self._sparks):
+            began = self.display.seconds
+            for thread in (self._feeder, self._live):
                 thread.start()
                 stack.callback(thread.end)
-            yield
+            stack.callback(self._end_job)
+            self._start_job()
+            while len(self.kills) < self.plan.kills:
+                self._run_and_kill()
+            self._run_to_the_end()
+            flow_seconds = self.display.seconds - began
+            self.display.say("reading every topic and table, to compare them with the truth")
+            return self._judge(flow_seconds)
+
+    def stay(self) -> None:
+        """The application runs on, for people who look, until they interrupt it."""
+        self._start_job()
+        try:
+            while self._job is not None:
+                self._job.require_alive()
+                time.sleep(LOOK_S)
+        finally:
+            self._end_job()
 
     def _run_and_kill(self) -> None:
-        before = self._counts()
-        with JobProcess(self._bootstrap, self._folder) as job:
-            self._now = "the job is starting again" if self._kills else "the job is starting"
-            if not self._await(job, lambda: self._both_above(before)):
-                raise DemoFailed(f"the job put out nothing new for {STALLED_S:.0f} s. {job.log_tail()}")
-            self._now = "the job runs, and is killed in a moment"
-            self._wait(job, self._dice.uniform(*KILL_AFTER_S))
-            processes = job.kill()
-        self._kills += 1
+        before = self._visible()
+        self._await(lambda: all(now > then for now, then in zip(self._visible(), before, strict=True)))
+        self._now = "running, killed in a moment"
+        self._wait(self._dice.uniform(*KILL_AFTER_S))
+        what = "broker" if self._dice.random() < BROKER_SHARE else "application"
+        if what == "application" and self._dice.random() < JUST_VISIBLE_SHARE:
+            self._await_next()
+        self.kills.append(Kill(self.display.seconds, what))
+        count = f"kill {len(self.kills)} of {self.plan.kills}"
+        if what == "broker":
+            self.display.say(f"{count}: SIGKILL to the Kafka broker; starting it again")
+            self.servers.bounce_broker()
+        else:
+            self._end_job()
+            self.display.say(f"{count}: SIGKILL to the application, all of it; starting it again")
+            self._start_job()
         self._feeder.next_phase()
-        of = f"{self._kills} of {self._plan.kills}"
-        self._display.say(f"kill {of}: SIGKILL to all {processes} processes of the job; starting it again")
 
     def _run_to_the_end(self) -> None:
-        everything = self._plan.events
-        self._now = "the job may now catch up"
-        with JobProcess(self._bootstrap, self._folder) as job:
-            # What has not come out when nothing moves any more is lost, and the judge will say so.
-            self._await(job, lambda: min(len(self._ours.ids), len(self._sparks.ids)) >= everything)
-            if self._feeder.fed < everything:
-                raise DemoFailed(f"only {self._feeder.fed:,} of {everything:,} payments could be fed")
-            self._display.say("asking the job to stop (SIGTERM): it finishes the epoch in hand")
-            job.stop()
+        self._now = "catching up"
+        wanted = len(self._truth.minutes) + len(self._truth.attributed)
+        # What has not come out when nothing moves any more is lost, and the judge will say so.
+        self._await(lambda: all(self._served(side) >= wanted for side in self._sides), or_else="judge")
+        if self._feeder.fed < self._feeder.total:
+            raise DemoFailed(f"only {self._feeder.fed:,} of {self._feeder.total:,} records could be fed")
+        self.display.say("asking the application to stop (SIGTERM): it finishes the epochs in hand")
+        assert self._job is not None
+        self._job.stop()
 
-    def _judge(self) -> Findings:
-        expected = truth(self._events)
-        afterwards = read_to_end(self._bootstrap, OURS)
-        deadline = time.monotonic() + CATCH_UP_S
-        while len(self._ours.records) < len(afterwards) and time.monotonic() < deadline:
-            time.sleep(LOOK_S)
-        live = judge(expected, self._ours.records)
-        ours = judge(expected, afterwards)
-        sparks = judge(expected, read_to_end(self._bootstrap, SPARKS))
-        return Findings(plan=self._plan, ours=ours, sparks=sparks, agreed=live == ours, seconds=self._display.seconds)
+    def _judge(self, flow_seconds: float) -> Findings:
+        ours = judge(self._truth, outputs.seen(self.ours), self.made.catalogue)
+        sparks = None
+        if self.plan.contrast:
+            # Spark's own Kafka sink cannot give a record a time, so that of the late ones is not asked of it.
+            timeless = replace(self._truth, late=Counter(_timeless(self._truth.late.elements())))
+            seen = outputs.seen(self._sides[1])
+            sparks = judge(timeless, replace(seen, late=_timeless(seen.late)), self.made.catalogue)
+        return Findings(
+            plan=self.plan,
+            records=len(self.made.records),
+            ours=ours,
+            sparks=sparks,
+            kills=self.kills,
+            moments=self.moments,
+            seconds=self.display.seconds,
+            flow_seconds=flow_seconds,
+        )
 
-    def _await(self, job: JobProcess, reached: Callable[[], bool]) -> bool:
-        """Until it is so; False if nothing has moved for too long."""
+    def _served(self, side: Places) -> int:
+        """Rows in the tables that people look at."""
+        tables = [sql.Identifier(side.table(name)) for name in (words.MINUTES, words.ATTRIBUTED)]
+        query = sql.SQL("select (select count(*) from {}) + (select count(*) from {})").format(*tables)
+        with psycopg.connect(side.dsn) as connection:
+            row = connection.execute(query).fetchone()
+        return int(row[0]) if row else 0
+
+    def _await_next(self) -> None:
+        """Until something more is visible of `clean`, on Spark's own sinks if they are there."""
+        topic = self._sides[-1].topic(words.AD_EVENTS)
+        last, until = self._live.counts[topic], time.monotonic() + NEXT_S
+        while self._live.counts[topic] == last and time.monotonic() < until:
+            time.sleep(QUICK_S)
+
+    def _await(self, reached: Callable[[], bool], *, or_else: str = "fail") -> None:
+        """Until it is so; if nothing has moved for too long, that is the end."""
         visible, moved = self._visible(), time.monotonic()
         while not reached():
-            self._wait(job, LOOK_S)
+            self._wait(LOOK_S)
             if (now := self._visible()) != visible:
                 visible, moved = now, time.monotonic()
             elif time.monotonic() - moved > STALLED_S:
-                return False
-        return True
+                if or_else == "judge":
+                    return
+                tail = self._job.log_tail() if self._job else ""
+                raise DemoFailed(f"the application put out nothing new for {STALLED_S:.0f} s. {tail}")
 
-    def _wait(self, job: JobProcess, seconds: float) -> None:
+    def _wait(self, seconds: float) -> None:
         until = time.monotonic() + seconds
         while (left := until - time.monotonic()) > 0:
             time.sleep(min(left, LOOK_S))
-            self._look(job)
+            self._look()
 
-    def _look(self, job: JobProcess) -> None:
-        job.require_alive()
-        failure = self._feeder.failure or self._ours.failure or self._sparks.failure
+    def _look(self) -> None:
+        failure = self._feeder.failure or self._live.failure
         if failure is not None:
-            raise DemoFailed(f"a Kafka client of the demo failed: {failure}")
-        self._display.show(self._counts(), self._now)
+            raise DemoFailed(f"a client of the demo failed: {failure}")
+        self._revive_job()
+        ours, sparks = self._visible()
+        self.moments.append(Moment(self.display.seconds, self._feeder.fed, ours, sparks))
+        self.display.show(Counts(self._feeder.fed, ours, sparks, len(self.kills)), self._now)
 
-    def _counts(self) -> Counts:
-        return Counts(self._feeder.fed, *self._visible(), kills=self._kills)
+    def _revive_job(self) -> None:
+        """Spark's Kafka client may give up while the broker is away; whoever runs an application starts it again."""
+        if self._job is None or self._job.alive:
+            return
+        last = self.kills[-1] if self.kills else None
+        if last is None or last.what != "broker" or self.display.seconds - last.at_s > GIVES_UP_S:
+            self._job.require_alive()
+        self._end_job()
+        self.display.say("the application gave up while the broker was away; starting it again")
+        self._start_job()
+
+    def _start_job(self) -> None:
+        self._now = "the application is starting"
+        where = dict(zip(sides.SERVERS, (self.servers.bootstrap, self.servers.dsn), strict=True))
+        options = ["--guarantee", self.plan.guarantee, *(() if self.plan.contrast else ("--alone",))]
+        self._job = JobProcess(self.folder, where, options)
+
+    def _end_job(self) -> None:
+        job, self._job = self._job, None
+        if job is not None:
+            job.kill()
 
     def _visible(self) -> tuple[int, int]:
-        return len(self._ours.records), len(self._sparks.records)
-
-    def _both_above(self, before: Counts) -> bool:
-        now = self._counts()
-        return now.ours > before.ours and now.sparks > before.sparks
+        """Records visible of each side; one side twice where there is no contrast."""
+        counts = [sum(self._live.counts[side.topic(name)] for name in words.MADE) for side in self._sides]
+        return (counts[0], counts[-1])
 
 
-def run(plan: Plan, folder: Path, display: Display) -> Findings:
-    """Everything happens below `folder`, and ends with this call."""
-    with DevBroker(folder / "kafka", port=0, report=display.say) as broker:
-        wire = Wire(Cluster(broker.bootstrap))
-        wire.create_topics([PAYMENTS, OURS, SPARKS], PARTITIONS)
-        wire.close()
-        display.say("starting the job")
-        return Trial(plan, broker.bootstrap, folder, display).run()
+def _timeless(late: Iterable[tuple[bytes, int]]) -> list[tuple[bytes, int]]:
+    return [(value, 0) for value, _ in late]
+
+
+def _size(part: Collection[Any]) -> int:
+    return part.total() if isinstance(part, Counter) else len(part)
+
+
+@contextmanager
+def stage(plan: Plan, folder: Path, display: Display) -> Iterator[Trial]:
+    """Everything that a trial needs, below `folder`; servers end with it."""
+    made = generate(plan.events, plan.seed)
+    prefixes = ["", sides.SPARKS] if plan.contrast else [""]
+    with Servers(folder, made.catalogue, prefixes, report=display.say) as servers:
+        display.say("starting the application")
+        yield Trial(plan, servers, folder, display, made)

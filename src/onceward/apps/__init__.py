@@ -1,0 +1,1 @@
+"""Applications built on the public API alone: to read, to run, to copy from."""
