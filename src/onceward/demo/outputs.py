@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from decimal import Decimal
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import psycopg
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
@@ -20,15 +20,17 @@ from onceward.apps.ads.world.bill import Attributed, Minute
 from onceward.apps.ads.world.judge import Seen
 from onceward.demo.process import DemoFailed
 
+T = TypeVar("T")
 POLL_S: Final = 0.2
 AT_ONCE: Final = 5_000
+CLEANED: Final = (words.AD_EVENTS, words.ORDERS)
+RESULTS: Final = (words.MINUTES, words.ATTRIBUTED)
 READ_TIMEOUT_S: Final = 300.0  # a million records take seconds
 
 
 def seen(places: Places) -> Seen:
     """Everything the application has put out below `places`."""
-    events, orders = ([it for it in _values(places, topic) if it["type"] != words.HEARTBEAT] for topic in CLEANED)
-    minutes, attributed = (list(_values(places, topic)) for topic in RESULTS)
+    events, orders = ([name for name, kind in read(places, it, _cleaned) if kind != words.HEARTBEAT] for it in CLEANED)
     history = DeltaTable(places.history).to_pyarrow_table(columns=["topic", "value"]).to_pylist()
     kept = {
         topic: [json.loads(it["value"]) for it in history if it["topic"] == places.topic(topic)] for topic in RESULTS
@@ -36,12 +38,12 @@ def seen(places: Places) -> Seen:
     with psycopg.connect(places.dsn) as connection:
         served = {topic: _table(connection, places.table(topic)) for topic in RESULTS}
     return Seen(
-        events=[it["id"] for it in events],
-        orders=[it["id"] for it in orders],
-        late=[(_value(it), it.timestamp()[1]) for it in read(places, words.LATE)],
-        dead=[(_reason(it), it.value()) for it in read(places, words.DEAD)],
-        minutes=[_minute(it) for it in minutes],
-        attributed=[_attributed(it) for it in attributed],
+        events=events,
+        orders=orders,
+        late=read(places, words.LATE, lambda it: (it.value() or b"", it.timestamp()[1])),
+        dead=read(places, words.DEAD, lambda it: (_reason(it), it.value())),
+        minutes=read(places, words.MINUTES, lambda it: _minute(_fields(it))),
+        attributed=read(places, words.ATTRIBUTED, lambda it: _attributed(_fields(it))),
         served_minutes=[_minute(it) for it in served[words.MINUTES]],
         served_orders=[_attributed(it) for it in served[words.ATTRIBUTED]],
         history_minutes=[_minute(it) for it in kept[words.MINUTES]],
@@ -49,20 +51,16 @@ def seen(places: Places) -> Seen:
     )
 
 
-CLEANED: Final = (words.AD_EVENTS, words.ORDERS)
-RESULTS: Final = (words.MINUTES, words.ATTRIBUTED)
-
-
-def read(places: Places, topic: str) -> list[Message]:
-    """Every visible record of a topic, for a reader that was never there before."""
-    found: list[Message] = []
+def read(places: Places, topic: str, each: Callable[[Message], T]) -> list[T]:
+    """What `each` makes of every visible record of a topic, for a reader that was never there before."""
+    found: list[T] = []
     deadline = time.monotonic() + READ_TIMEOUT_S
     with consumer(places.bootstrap) as reader:
         name = places.topic(topic)
         left = _partitions(reader, name)
         reader.assign([TopicPartition(name, number, OFFSET_BEGINNING) for number in left])
         while left:
-            take(reader, found.append, at_end=left.discard)
+            take(reader, lambda it: found.append(each(it)), at_end=left.discard)
             if time.monotonic() > deadline:
                 raise DemoFailed(f"topic {name!r} could not be read to its end within {READ_TIMEOUT_S:.0f} s")
     return found
@@ -111,12 +109,14 @@ def _partitions(reader: Consumer, topic: str) -> set[int]:
     return set(reader.list_topics(topic, timeout=READ_TIMEOUT_S).topics[topic].partitions)
 
 
-def _values(places: Places, topic: str) -> Iterator[dict[str, Any]]:
-    return (json.loads(_value(it)) for it in read(places, topic))
+def _fields(message: Message) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(message.value() or b"")
+    return found
 
 
-def _value(message: Message) -> bytes:
-    return message.value() or b""
+def _cleaned(message: Message) -> tuple[str, str]:
+    fields = _fields(message)
+    return fields["id"], fields["type"]
 
 
 def _reason(message: Message) -> str:
