@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Callable
 from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
 
 import psycopg
@@ -12,7 +13,7 @@ from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 
 import onceward as ow
-from onceward.apps.ads import pipelines, words
+from onceward.apps.ads import clean, pipelines, words
 from onceward.apps.ads.places import Places
 from onceward.apps.ads.world.generator import Generated, generate
 from onceward.apps.ads.world.judge import Judgement, judge
@@ -116,9 +117,9 @@ def _require_running(queries: list[ow.Query]) -> bool:
     return True
 
 
-def _read_to_the_end(clean: ow.Query, topics: tuple[str, ...], records: int) -> bool:
+def _read_to_the_end(first: ow.Query, topics: tuple[str, ...], records: int) -> bool:
     """`clean` has read so many records."""
-    progress = clean.last_progress
+    progress = first.last_progress
     ends = json.loads(progress["sources"][0]["endOffset"] or "{}") if progress else {}
     return sum(sum(ends.get(topic, {}).values()) for topic in topics) == records
 
@@ -158,6 +159,26 @@ def test_every_record_ends_where_it_must_and_every_cent_is_right(
     assert judged.exact
     assert sum(it.truth_cents for it in judged.bill) > 0
     assert min(epochs) > 1
+
+
+def test_an_order_is_no_copy_of_a_click_with_its_number_and_needs_no_ad(spark: SparkSession) -> None:
+    """F1: ids are told apart by what they are ids of, and only what must name a known ad is asked for it."""
+    told = {"user": "u", "store": "s", "at": words.START_MS}
+    events = [
+        {"id": "1", "type": words.CLICK, "ad": "known", **told},
+        {"id": "1", "type": words.ORDER, "amount": 5, "ad": "no such ad", **told},
+        {"id": "2", "type": words.CLICK, "ad": "no such ad", **told},
+    ]
+    at = datetime.fromtimestamp(words.START_MS / 1000, UTC)
+    raw = spark.createDataFrame(
+        [(json.dumps(it).encode(), at, "raw", 0, number) for number, it in enumerate(events)],
+        "value binary, timestamp timestamp, topic string, partition int, offset long",
+    )
+    judged = clean.judged(raw)
+    assert judged.select("identity").distinct().count() == len(events)
+    ads = {"ads": spark.createDataFrame([("known",)], "ad string")}
+    made = clean.letters(judged, ads, Places(bootstrap="", dsn="", folder=Path())).select("topic").collect()
+    assert sorted(it.topic for it in made) == sorted([words.AD_EVENTS, words.ORDERS, words.DEAD])
 
 
 def test_at_least_once_charges_too_much_in_the_same_run(shop: Callable[..., Shop], spark: SparkSession) -> None:

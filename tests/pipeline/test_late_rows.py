@@ -62,6 +62,18 @@ def test_a_row_behind_the_watermark_stops_the_pipeline_before_its_epoch_is_out(
     assert kafka.values(pipeline.target) == before
 
 
+@pytest.mark.parametrize("guarantee", ["at-least-once", "at-most-once"])
+def test_a_weaker_guarantee_stops_too_and_says_that_the_rest_may_be_out(
+    pipeline: Callable[..., ow.Pipeline], kafka: Kafka, guarantee: str
+) -> None:
+    kafka.feed(pipeline.source, [("a", str(10 * HOUR))])
+    query = pipeline(deduplicated, on_late_rows="fail", guarantee=guarantee).start(trigger="100ms")
+    query.process_all_available()
+    kafka.feed(pipeline.source, [("late", str(9 * HOUR)), ("b", str(10 * HOUR))])
+    with pytest.raises(RowsDropped, match=rf"The rest may be out \({guarantee}\)"):
+        query.wait(120)
+
+
 def test_by_default_such_rows_go_as_spark_says(pipeline: Callable[..., ow.Pipeline], kafka: Kafka) -> None:
     kafka.feed(pipeline.source, [("a", str(10 * HOUR))])
     with pipeline(deduplicated).start(trigger="100ms") as query:

@@ -158,15 +158,18 @@ class EpochRunner:
                 outcome = None
             parts[name] = Voted(outcome if outcome is not None else self._digest(context, name, rows[name]))
         crashpoints.reach("written", context.epoch)
+        self._require_none_dropped(context.epoch)
         entry = self._entry(context, positions, Attempted(parts, 1), DONE)
         self._record(entry)
         self._finish(entry)
 
     def _require_none_dropped(self, epoch: int) -> None:
         if dropped := self.rows_dropped():
+            staged = self._owner.guarantee is Guarantee.EXACTLY_ONCE
+            out = "Nothing of the epoch is out" if staged else f"The rest may be out ({self._owner.guarantee.value})"
             raise RowsDropped(
                 f"pipeline {self._owner.pipeline!r}, epoch {epoch}: Spark dropped {dropped} rows (or groups of rows) "
-                "behind the watermark, and on_late_rows='fail' says that none may be. Nothing of the epoch is out. "
+                f"behind the watermark, and on_late_rows='fail' says that none may be. {out}. "
                 "The watermark's delay is too short for how far apart in time the records of an epoch and of its "
                 "partitions are: widen withWatermark(...) or lower max_records_per_epoch, and start with a new home; "
                 "or let this epoch go without them: on_late_rows='drop'."

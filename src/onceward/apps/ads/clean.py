@@ -44,7 +44,8 @@ def judged_once(spark: SparkSession, places: Places) -> DataFrame:
 def judged(raw: DataFrame) -> DataFrame:
     """Each record with its fields, what is wrong with it, and what makes it the same as another.
 
-    `identity`: the event's id; for a record that is no event on time, its place in Kafka, which no other shares.
+    `identity`: the event's id among its kind (an order may have the number of a click); for a record that is no event
+    on time, its place in Kafka, which no other shares.
     """
     text = F.col("value").cast("string")
     read = raw.select(
@@ -59,7 +60,7 @@ def judged(raw: DataFrame) -> DataFrame:
         read.withColumn("fault", _fault())
         .withColumn("late", F.col("fault").isNull() & (F.col("at") < F.unix_millis("arrived") - words.HORIZON_MS))
         .withColumn("taken", F.col("fault").isNull() & ~F.col("late"))
-        .withColumn("identity", F.when(F.col("taken"), F.concat(F.lit("id:"), "id")).otherwise(F.col("place")))
+        .withColumn("identity", F.when(F.col("taken"), F.concat_ws(":", "type", "id")).otherwise(F.col("place")))
         .withColumn("time", F.when(F.col("taken"), F.timestamp_millis("at")).otherwise(F.col("arrived")))
         .drop("malformed", "objects")
     )
@@ -89,7 +90,7 @@ def letters(batch: DataFrame, tables: Mapping[str, DataFrame], places: Places) -
     """An epoch's rows as Kafka records: what is wrong goes on as it came, with the reason as a header."""
     known = F.broadcast(tables["ads"].withColumn("known", F.lit(True)))  # noqa: FBT003 - a column's value
     found = batch.join(known, "ad", "left")
-    unknown = F.col("taken") & F.col("ad").isNotNull() & F.col("known").isNull()
+    unknown = F.col("taken") & F.col("type").isin(words.IMPRESSION, words.CLICK) & F.col("known").isNull()
     reason = F.when(unknown, "unknown ad").otherwise(F.col("fault"))
     good = F.col("reason").isNull() & ~F.col("late")
     return (
