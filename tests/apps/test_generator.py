@@ -26,10 +26,12 @@ from onceward.apps.ads.words import (
     START_MS,
     WINDOW_MS,
 )
+from onceward.apps.ads.world import generator
 from onceward.apps.ads.world.catalogue import Catalogue
 from onceward.apps.ads.world.edges import PRICE_TURNS, STORIES
-from onceward.apps.ads.world.generator import Generated, Record, generate
+from onceward.apps.ads.world.generator import DELAYED_MS, Generated, Record, generate
 from onceward.apps.ads.world.records import Event
+from onceward.apps.ads.world.sessions import LONGEST_MS
 from onceward.apps.ads.world.truth import Truth, truth
 
 SEEDS = (1, 2, 3, 4)
@@ -404,3 +406,12 @@ def test_the_catalogue_has_awkward_prices_that_change_all_the_time(seed: int) ->
         assert all(START_MS < it.valid_from_ms < START_MS + span for it in prices[1:])
         assert all(it.cents % 5 for it in prices)
         assert all(one.cents != next_one.cents for one, next_one in pairwise(prices))
+
+
+def test_many_events_come_closer_together_instead_of_lasting_for_days(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(generator, "LONGEST_SPAN_MS", MINUTE_MS)
+    made = generate(3_000, seed=1)
+    assert made.per_second == 50
+    assert made.end_ms - START_MS < MINUTE_MS + LONGEST_MS + max(DELAYED_MS)
+    assert len(truth(made.records, made.catalogue).events) > 2_500
+    assert run_of(SMALL, 1).per_second == 20

@@ -70,6 +70,9 @@ def test_killed_twice_every_campaign_still_pays_what_it_owes(folder: Path, tmp_p
         assert [output[what] for what in ("lost", "duplicated", "wrong")] == [0, 0, 0], name
     assert all(line["truth_cents"] == line["charged_cents"] for line in found["bill"])
     assert sum(line["truth_cents"] for line in found["bill"]) > 0
+    assert found["records_per_second"] > 0
+    assert {"ads-clean", "ads-aggregate", "ads-attribute"} == set(found["state"])
+    assert all(state["rows"] > 0 and state["bytes"] > 0 for state in found["state"].values())
     # Whether Spark's own sinks repeat something depends on the moment; that they lose nothing does not.
     assert sum(output["lost"] for output in found["contrast"]["outputs"].values()) == 0
     assert "kill 2 of 2" in err

@@ -141,6 +141,7 @@ def exact() -> Findings:
         kills=[Kill(12.34, "application"), Kill(30.0, "broker"), Kill(41.0, "application")],
         moments=[Moment(n / 10, 6 * n, 7 * n, 8 * n) for n in range(501)],
         seconds=63.2,
+        state={"ads-clean": {"rows": 1_200, "bytes": 3_400_000}},
         flow_seconds=50.0,
     )
 
@@ -416,3 +417,10 @@ def test_ticks_are_never_more_than_asked_for() -> None:
             assert len(found) <= 6
             assert found[0] <= low < high <= found[-1]
             assert low == 0 or 0 in found
+
+
+def test_the_terminal_tells_speed_and_state(exact: Findings) -> None:
+    told = report.text(exact)
+    assert f"{report.facts(exact)['records_per_second']:,.0f} records a second" in told
+    assert "state at its largest since the last kill: ads-clean 1,200 rows (3.4 MB)" in told
+    assert report.facts(exact)["state"] == exact.state

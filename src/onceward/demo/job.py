@@ -7,6 +7,7 @@ import argparse
 import os
 import signal
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -16,10 +17,12 @@ import onceward as ow
 from onceward.apps.ads import pipelines
 from onceward.apps.ads.places import Places
 from onceward.demo import sides, sparks_own
+from onceward.demo.state import StateSizes
 
-LOOK_S: Final = 0.2
+LOOK_S: Final = 0.5
 TRIGGER_MS: Final = 500
 PARTITIONS: Final = 2
+MAINTENANCE_S: Final = 5
 
 
 def settings(folder: Path) -> dict[str, str]:
@@ -28,6 +31,7 @@ def settings(folder: Path) -> dict[str, str]:
     litter.mkdir(exist_ok=True)
     jvm = (
         "-XX:TieredStopAtLevel=1",  # no time for the optimising compiler
+        "-XX:ReservedCodeCacheSize=240m",  # that level's 48 MB are full after a while, and nothing is compiled any more
         "-XX:+UseSerialGC",
         "-XX:-UsePerfData",
         f'"-Djava.io.tmpdir={litter}"',
@@ -36,6 +40,8 @@ def settings(folder: Path) -> dict[str, str]:
         "spark.driver.extraJavaOptions": " ".join(jvm),
         "spark.local.dir": str(litter),
         "spark.sql.shuffle.partitions": str(PARTITIONS),
+        # Usually once a minute. A Spark that never lives that long would start with every change of its state so far.
+        "spark.sql.streaming.stateStore.maintenanceInterval": f"{MAINTENANCE_S}s",
     }
 
 
@@ -43,13 +49,16 @@ def run(spark: SparkSession, ours: Places, contrast: Places | None, asked: threa
     """Until it is asked to stop, or one of the queries fails."""
     running = [pipeline.start(trigger=f"{TRIGGER_MS}ms") for pipeline in pipelines(spark, ours)]
     beside = sparks_own.start(spark, contrast, trigger_ms=TRIGGER_MS) if contrast else []
+    sizes = StateSizes()
     while not asked.wait(LOOK_S):
+        sizes.look(running)
         for query in running:
             if not query.is_active:
                 query.wait()
         for other in beside:
             if not other.isActive:
                 other.awaitTermination()
+    sizes.write(ours.folder)
     for query in running:
         query.stop()
     for other in beside:
@@ -67,6 +76,7 @@ def main() -> None:
     options = argparse.ArgumentParser()
     options.add_argument("--folder", type=Path, required=True)
     options.add_argument("--guarantee", default="exactly-once")
+    options.add_argument("--records-per-epoch", type=int, required=True)
     options.add_argument("--alone", action="store_true", help="without the contrast")
     given = options.parse_args()
     asked = threading.Event()
@@ -75,8 +85,10 @@ def main() -> None:
 
     spark = ow.session("onceward-demo", master="local[2]", **settings(given.folder))
     bootstrap, dsn = (os.environ[name] for name in sides.SERVERS)
-    contrast = None if given.alone else sides.sparks(given.folder, bootstrap, dsn)
-    run(spark, sides.ours(given.folder, bootstrap, dsn, given.guarantee), contrast, asked)
+    per_epoch = given.records_per_epoch
+    contrast = None if given.alone else replace(sides.sparks(given.folder, bootstrap, dsn), records_per_epoch=per_epoch)
+    ours = replace(sides.ours(given.folder, bootstrap, dsn, given.guarantee), records_per_epoch=per_epoch)
+    run(spark, ours, contrast, asked)
     spark.stop()
 
 

@@ -42,7 +42,8 @@ def facts(found: Findings) -> dict[str, object]:
         "seed": found.plan.seed,
         "guarantee": found.plan.guarantee,
         "seconds": round(found.seconds, 1),
-        "records_per_second": round(found.records / found.flow_seconds, 1),
+        "state": found.state,
+        "records_per_second": round(per_second(found), 1),
         "contrast": None
         if found.sparks is None
         else {
@@ -58,7 +59,22 @@ def facts(found: Findings) -> dict[str, object]:
 def text(found: Findings) -> str:
     ours = f"{verdict(found)}{'.' if found.exact else ':'} {because(found)}"
     parts = [_bill(found), ours, about_sparks(found)]
-    return "\n\n".join([*filter(None, parts), f"{found.seconds:.0f} s; the same events again: {again(found.plan)}"])
+    return "\n\n".join([*filter(None, parts), "\n".join(pace(found))])
+
+
+def pace(found: Findings) -> list[str]:
+    """How long it took, how large it grew, and how to do it again."""
+    speed = f"{per_second(found):,.0f} records a second from the first to the last result, kills and starts included"
+    sizes = [f"{name} {it['rows']:,} rows ({it['bytes'] / 1e6:,.1f} MB)" for name, it in found.state.items()]
+    return [
+        f"{found.seconds:.0f} s: {speed}",
+        *([f"state at its largest since the last kill: {', '.join(sizes)}"] if sizes else []),
+        f"the same events again: {again(found.plan)}",
+    ]
+
+
+def per_second(found: Findings) -> float:
+    return found.records / found.flow_seconds
 
 
 def again(plan: Plan) -> str:

@@ -17,7 +17,7 @@ from onceward.apps.ads.places import Places
 from onceward.apps.ads.world.generator import Generated, generate
 from onceward.apps.ads.world.judge import Judgement, judge
 from onceward.apps.ads.world.truth import truth
-from onceward.demo import outputs, sides
+from onceward.demo import outputs, sides, state
 from onceward.demo.display import Counts, Display
 from onceward.demo.feeder import Feeder
 from onceward.demo.live import Live
@@ -32,6 +32,7 @@ NEXT_S: Final = 10.0
 QUICK_S: Final = 0.002
 STALLED_S: Final = 180.0  # without a single new record: a start of Spark on a busy machine takes 30
 BROKER_SHARE: Final = 0.25  # of the kills
+EPOCH_SPAN_S: Final = 500  # of the events' time, at most, in one epoch: see words.WATERMARK_MS
 HEARTBEATS: Final = 2  # the one at the end, in two topics
 GIVES_UP_S: Final = 120.0  # after a broker was killed, the application may end by itself
 
@@ -74,6 +75,7 @@ class Findings:
     kills: list[Kill]
     moments: list[Moment]
     seconds: float
+    state: dict[str, dict[str, int]]  # of each pipeline, the most rows and bytes since the last kill
     flow_seconds: float  # from the start of the feed to the last result served
 
     @property
@@ -96,6 +98,7 @@ class Trial:
         self._sides = [self.ours]
         if plan.contrast:
             self._sides.append(sides.sparks(folder, bootstrap, dsn))
+        self._records_per_epoch = round(made.per_second * EPOCH_SPAN_S)
         self._feeder = Feeder(bootstrap, dsn, made, kills=plan.kills)
         self._live = Live(bootstrap, [side.topic(name) for side in self._sides for name in words.MADE], PARTITIONS)
         self._truth = truth(made.records, made.catalogue)
@@ -149,9 +152,8 @@ class Trial:
 
     def _run_to_the_end(self) -> None:
         self._now = "catching up"
-        wanted = len(self._truth.minutes) + len(self._truth.attributed)
         # What has not come out when nothing moves any more is lost, and the judge will say so.
-        self._await(lambda: all(self._served(side) >= wanted for side in self._sides), or_else="judge")
+        self._await(lambda: all(map(self._all_served, self._sides)), or_else="judge")
         if self._feeder.fed < self._feeder.total:
             raise DemoFailed(f"only {self._feeder.fed:,} of {self._feeder.total:,} records could be fed")
         self.display.say("asking the application to stop (SIGTERM): it finishes the epochs in hand")
@@ -174,16 +176,21 @@ class Trial:
             kills=self.kills,
             moments=self.moments,
             seconds=self.display.seconds,
+            state=state.read(self.folder),
             flow_seconds=flow_seconds,
         )
 
-    def _served(self, side: Places) -> int:
-        """Rows in the tables that people look at."""
-        tables = [sql.Identifier(side.table(name)) for name in (words.MINUTES, words.ATTRIBUTED)]
+    def _all_served(self, side: Places) -> bool:
+        """Every result is in the tables that people look at; counting those is dear, so the topics come first."""
+        results = (words.MINUTES, words.ATTRIBUTED)
+        wanted = len(self._truth.minutes) + len(self._truth.attributed)
+        if sum(self._live.counts[side.topic(name)] for name in results) < wanted:
+            return False
+        tables = [sql.Identifier(side.table(name)) for name in results]
         query = sql.SQL("select (select count(*) from {}) + (select count(*) from {})").format(*tables)
         with psycopg.connect(side.dsn) as connection:
             row = connection.execute(query).fetchone()
-        return int(row[0]) if row else 0
+        return row is not None and int(row[0]) >= wanted
 
     def _await_next(self) -> None:
         """Until something more is visible of `clean`, on Spark's own sinks if they are there."""
@@ -234,7 +241,8 @@ class Trial:
     def _start_job(self) -> None:
         self._now = "the application is starting"
         where = dict(zip(sides.SERVERS, (self.servers.bootstrap, self.servers.dsn), strict=True))
-        options = ["--guarantee", self.plan.guarantee, *(() if self.plan.contrast else ("--alone",))]
+        options = ["--guarantee", self.plan.guarantee, "--records-per-epoch", str(self._records_per_epoch)]
+        options += [] if self.plan.contrast else ["--alone"]
         self._job = JobProcess(self.folder, where, options)
 
     def _end_job(self) -> None:

@@ -19,6 +19,7 @@ from onceward.apps.ads.world.sessions import LONGEST_MS, sessions
 __all__ = ["Generated", "Record", "generate"]
 
 EVENT_EVERY_MS: Final = 50  # of the events' own time: 20 ad events per second
+LONGEST_SPAN_MS: Final = 240 * MINUTE_MS  # more events than fit in here come closer together
 EDGES_EVERY: Final = 2_000  # ad events
 INVALID_EVERY: Final = 100  # ad events
 TYPICAL_DELAY_MS: Final = 4_000
@@ -34,13 +35,14 @@ class Generated:
     catalogue: Catalogue
     records: list[Record]  # as they arrive
     end_ms: int  # when the last one does
+    per_second: float  # ad events, of their own time
 
 
 def generate(events: int, seed: int) -> Generated:
     """So many ad events with an id each, and about 6 % orders; copies and invalid records come on top."""
     if events < 1:
         raise ValueError(f"events: at least 1, not {events}")
-    span_ms = events * EVENT_EVERY_MS
+    span_ms = min(events * EVENT_EVERY_MS, LONGEST_SPAN_MS)
     catalogue = Catalogue.of(seed, span_ms + LONGEST_MS)
     dice = random.Random(f"events {seed}")  # noqa: S311 - the same seed gives the same events
     numbers = count()
@@ -57,7 +59,7 @@ def generate(events: int, seed: int) -> Generated:
         for number in range(events // INVALID_EVERY):
             records += spoiled(number, dice.choice(orders), ads, dice)
     records.sort(key=lambda it: it.arrived_ms)  # stable: at equal times the order of making stays
-    return Generated(catalogue, records, records[-1].arrived_ms)
+    return Generated(catalogue, records, records[-1].arrived_ms, per_second=events * 1_000 / span_ms)
 
 
 def _happenings(
