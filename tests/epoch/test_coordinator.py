@@ -172,6 +172,12 @@ class TestFailuresBeforeTheDecision:
         assert len(world.asked("abort")) == ATTEMPTS * len(ABORTS[shape])
         assert world.asked("decide") == []
 
+    def test_of_a_java_exception_the_last_cause_is_named(self) -> None:
+        trace = "An error occurred while calling o7.x.\n: Spark: aborted\nCaused by: A\n\tat b\nCaused by: disk full"
+        world = without_decider(script={("table", "write"): itertools.repeat(Lost(trace))})
+        with pytest.raises(EpochFailed, match=r"try 1: Lost: An error occurred .* Caused by: disk full; try 2"):
+            world.run()
+
     def test_an_epoch_that_was_aborted_as_often_as_allowed_names_every_cause(self) -> None:
         causes = [Lost(f"cause {number}\nand a long trace") for number in range(1, ATTEMPTS + 1)]
         world = without_decider(script={("table", "write"): causes})

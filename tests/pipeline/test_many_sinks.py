@@ -8,18 +8,23 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import onceward as ow
 from onceward.epoch.home import Home
+from onceward.epoch.sealed import seal
+from onceward.epoch.term import newest_holder
 from onceward.errors import (
     CommitUnfinished,
     ConfigurationError,
     HomeMismatch,
     LedgerCorrupt,
     MarkerMissing,
+    PipelineFenced,
     SinkNotTransactional,
+    TargetUnusable,
 )
 from onceward.pipeline import opening
 from support.judge import Kafka
@@ -217,6 +222,27 @@ def test_a_sink_that_is_away_at_its_commit_is_asked_until_it_is_back_and_holds_u
     eventually(lambda: len(a.values()) == many.fed, "the sink that was away has it too")
     query.stop()
     many.require_exact()
+
+
+@pytest.mark.parametrize("step", ["pre_commit", "commit"])
+def test_a_driver_whose_successor_took_away_what_it_had_staged_says_that_it_is_fenced(
+    many: Many, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    """C6: paused after its writes, it wakes to a table that is gone; that is no fault of the table's."""
+    a, b = many.tables()
+    many.feed()
+
+    def gone(*_: object) -> None:
+        storage = Home.at(many.folder / "home").storage
+        holder = newest_holder(storage)
+        assert holder is not None
+        storage.replace("terms/000002.json", seal(msgspec.structs.replace(holder, term=2)))  # as a successor begins
+        raise TargetUnusable("the staging table does not exist")
+
+    monkeypatch.setattr(a, step, gone)
+    with pytest.raises(PipelineFenced, match="was taken over"):
+        many.run(a, b)
+    assert a.values() == []
 
 
 def test_a_stop_while_a_sink_is_away_names_the_epoch_and_the_next_start_finishes_it(many: Many) -> None:

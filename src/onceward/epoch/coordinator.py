@@ -217,8 +217,10 @@ class Coordinator:
 
 
 def _line(error: Exception) -> str:
-    text = str(error).strip()
-    return f"{type(error).__name__}: {text.splitlines()[0] if text else ''}"[:500]
+    """The error's first line, and of a Java exception also the last cause, since its first line says nothing."""
+    lines = str(error).strip().splitlines()
+    causes = [line.strip() for line in lines if line.startswith("Caused by: ")]
+    return f"{type(error).__name__}: {' '.join([*lines[:1], *causes[-1:]])}"[:500]
 
 
 def _failure(epoch: int, causes: list[str]) -> str:

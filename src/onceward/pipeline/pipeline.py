@@ -24,7 +24,7 @@ from onceward.pipeline.opening import Opened
 from onceward.pipeline.opening import take_over as take_home_over
 from onceward.pipeline.query import Query
 from onceward.pipeline.runner import Divergence, EpochRunner, Transform
-from onceward.pipeline.session import require_usable
+from onceward.pipeline.session import require_usable, write_no_checksums
 from onceward.pipeline.source import require_replayable
 
 QUICK_LOGS: Final = {
@@ -201,6 +201,8 @@ def _required(rows: Rows) -> int:
 def _start(writer: DataStreamWriter, spark: SparkSession, home: Home) -> StreamingQuery:
     """Start with quick log writes; the session's own setting is back afterwards, the query keeps its copy."""
     wanted = QUICK_LOGS if home.checkpoint.startswith("file:") else {}
+    if wanted:
+        write_no_checksums(spark)
     before = {name: spark.conf.get(name, None) for name in wanted}
     for name, value in wanted.items():
         spark.conf.set(name, value)

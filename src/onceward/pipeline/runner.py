@@ -5,7 +5,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -69,7 +69,8 @@ class EpochRunner:
             raise Stopping(f"epoch {epoch} is left to the next start")
         self.idle.clear()
         try:
-            self._run(batch, epoch)
+            with self._fenced_first():
+                self._run(batch, epoch)
         except BaseException as error:
             self.failure = error
             raise
@@ -80,6 +81,16 @@ class EpochRunner:
         """Wait for the ledger's last write."""
         self._await_record()
         self._background.shutdown(wait=True)
+
+    @contextmanager
+    def _fenced_first(self) -> Iterator[None]:
+        """Of a driver that was overtaken the rest is a consequence: its successor took away what it had staged."""
+        try:
+            yield
+        except Exception:
+            with suppress(OSError):  # the home does not tell: then what happened is the news
+                self.run.term.require_current()
+            raise
 
     def _run(self, batch: DataFrame, epoch: int) -> None:
         positions = self.opened.checkpoint.positions(epoch)

@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 from typing import Any, Final, cast
 
+from py4j.protocol import Py4JJavaError
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
@@ -29,9 +30,6 @@ SETTINGS: Final = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.streaming.metricsEnabled": "false",
-    # pip's Spark has no native Hadoop library, and the checksummed local file system forks a process at each
-    # rename; the raw one renames by a system call (docs/decisions/0006). Only file: paths are concerned.
-    "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
 }
 
 
@@ -89,3 +87,25 @@ def require_usable(spark: SparkSession) -> None:
             "spark.speculation is true: Spark may run two copies of a task, which would write with the same sequence "
             "numbers, and brokers keep whichever comes first. Set spark.speculation=false."
         )
+    _local_files(spark)
+
+
+def write_no_checksums(spark: SparkSession) -> None:
+    """Local files of this JVM get no `.crc` beside them.
+
+    pip's Spark has no native Hadoop library and starts a process for each file that it creates (docs/decisions/0006).
+    """
+    _local_files(spark).setWriteChecksum(False)
+
+
+def _local_files(spark: SparkSession) -> Any:
+    """Hadoop's local file system, which Spark also needs to copy a snapshot of its state into the checkpoint."""
+    files = cast("Any", spark._jvm).org.apache.hadoop.fs.FileSystem  # noqa: SLF001 - PySpark has none of its own
+    try:
+        return files.getLocal(spark._jsc.hadoopConfiguration())  # noqa: SLF001
+    except Py4JJavaError as error:
+        raise ConfigurationError(
+            "spark.hadoop.fs.file.impl is no org.apache.hadoop.fs.LocalFileSystem: Spark could never take a snapshot "
+            "of its state, would replay every change at each start, and would fail in the end. Remove the setting. "
+            f"({error.java_exception})"
+        ) from error
