@@ -49,7 +49,7 @@ class Attribution(StatefulProcessor):
         self._touches = handle.getListState("touches", TOUCH)
         self._orders = handle.getListState("orders", WAITING)
 
-    def handleInputRows(self, key: Any, rows: Iterator[pd.DataFrame], timer_values: Any) -> Iterator[pd.DataFrame]:  # noqa: ARG002, N802
+    def handleInputRows(self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any) -> Iterator[pd.DataFrame]:  # noqa: ARG002, N802, N803
         arrived = pd.concat(list(rows))
         touches = arrived[arrived["type"].isin((words.IMPRESSION, words.CLICK))]
         orders = arrived[arrived["type"] == words.ORDER]
@@ -61,8 +61,8 @@ class Attribution(StatefulProcessor):
                 self._handle.registerTimer(int(at))
         return iter(())
 
-    def handleExpiredTimer(self, key: Any, timer_values: Any, expired: Any) -> Iterator[pd.DataFrame]:  # noqa: ARG002, N802
-        now = expired.getExpiryTimeInMs()
+    def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[pd.DataFrame]:  # noqa: ARG002, N802, N803
+        now = expiredTimerInfo.getExpiryTimeInMs()
         touches, orders = list(self._touches.get()), list(self._orders.get())
         due = [it for it in orders if it[1] <= now]
         found = [(name, _owed_to(touches, at)) for name, at in due]
