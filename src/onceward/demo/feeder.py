@@ -4,22 +4,25 @@ import json
 import math
 import threading
 import time
+import uuid
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import psycopg
-from confluent_kafka import KafkaError, Message, Producer
+from confluent_kafka import KafkaError, KafkaException, Producer
 
 from onceward.apps.ads import words
 from onceward.apps.ads.world.generator import Generated
 from onceward.apps.ads.world.records import Record
 from onceward.apps.ads.world.tables import announce
 
-TICK_S: Final = 0.05
+TICK_S: Final = 0.2
 EASE_S: Final = 15.0  # about what a start of the application takes
 LAST_PHASE_S: Final = 5.0
-FLUSH_S: Final = 60.0
-AT_ONCE: Final = 5_000  # records between two looks at whether to end
+ANSWER_S: Final = 1.0  # for one try of a step; a killed broker comes back
+AT_ONCE: Final = 5_000  # records of a transaction
+TIMEOUT_MS: Final = 300_000
 # After the last event: far enough for every window and every order to be given out.
 CLOSING_MS: Final = 2 * (words.WATERMARK_MS + words.WINDOW_MS)
 
@@ -39,14 +42,16 @@ class Phase:
 
 
 class Feeder(threading.Thread):
-    """An idempotent producer: each record is in its topic once, with the time of its arrival as its timestamp.
+    """Each record is in its topic once, with the time of its arrival as its timestamp.
 
+    In transactions: an idempotent producer alone would not do. A broker forgets a producer by the timestamps of its
+    records, and takes one for new that it finds with old ones when it starts again.
     A price is in the database before the first record that arrives while it is valid.
     """
 
     def __init__(self, bootstrap: str, dsn: str, made: Generated, *, kills: int) -> None:
         super().__init__(name="demo-feeder", daemon=True)
-        self.fed = 0  # acknowledged by the broker
+        self.fed = 0  # committed
         self.failure: str | None = None
         self._dsn = dsn
         self._records = [*made.records, heartbeat(made.end_ms + CLOSING_MS)]
@@ -54,16 +59,15 @@ class Feeder(threading.Thread):
         self._announced = 0
         self._kills = kills
         self._phases = 0
-        self._sent = 0
         self._turn = threading.Lock()
         self._over = threading.Event()
         self._producer = Producer(
             {
                 "bootstrap.servers": bootstrap,
-                "enable.idempotence": True,
+                "transactional.id": f"demo-feeder-{uuid.uuid4()}",
+                "transaction.timeout.ms": TIMEOUT_MS,
+                "message.timeout.ms": TIMEOUT_MS,
                 "linger.ms": 10,
-                "queue.buffering.max.messages": 1_000_000,
-                "message.timeout.ms": 300_000,  # a killed broker comes back
                 "log_level": 0,
             }
         )
@@ -78,55 +82,73 @@ class Feeder(threading.Thread):
         with self._turn:
             self._phases += 1
             share = min(self._phases / (self._kills + 1), 1)
-            self._phase = Phase(self._sent, round(self.total * share), final=self._phases > self._kills)
+            self._phase = Phase(self.fed, round(self.total * share), final=self._phases > self._kills)
             self._phase_began = time.monotonic()
 
     def run(self) -> None:
         try:
             with psycopg.connect(self._dsn, autocommit=True) as connection:
-                while self._sent < self.total and not self._over.is_set():
+                self._insist(lambda: self._producer.init_transactions(ANSWER_S))
+                while self.fed < self.total and not self._over.is_set():
                     with self._turn:
                         due = self._phase.due(time.monotonic() - self._phase_began)
-                    until = min(due, self._sent + AT_ONCE)
-                    for record in self._records[self._sent : until]:
-                        self._send(connection, record)
-                    self._sent = max(self._sent, until)
-                    self._producer.poll(0)
+                    until = min(due, self.fed + AT_ONCE)
+                    if until > self.fed:
+                        records = self._records[self.fed : until]
+                        self._announce_until(connection, records[-1].arrived_ms)
+                        while not self._sent(records):
+                            pass
+                        self.fed = until
                     if until == due:
                         self._over.wait(TICK_S)
-            self._producer.flush(FLUSH_S)
-        except psycopg.Error as error:
+        except (psycopg.Error, KafkaException) as error:
             self.failure = str(error)
+        except Interrupted:
+            pass
 
     def end(self) -> None:
         self._over.set()
         self.join()
 
-    def _send(self, connection: "psycopg.Connection[tuple[object, ...]]", record: Record) -> None:
-        while self._announced < len(self._prices) and self._prices[self._announced].valid_from_ms <= record.arrived_ms:
+    def _announce_until(self, connection: "psycopg.Connection[tuple[object, ...]]", arrived_ms: int) -> None:
+        while self._announced < len(self._prices) and self._prices[self._announced].valid_from_ms <= arrived_ms:
             announce(connection, self._prices[self._announced])
             self._announced += 1
-        while not self._produced(record):  # its queue is full, as the broker is away
-            self._producer.poll(TICK_S)
 
-    def _produced(self, record: Record) -> bool:
+    def _sent(self, records: Sequence[Record]) -> bool:
+        """In one transaction; if it must be aborted, nothing of it was ever there."""
         try:
-            self._producer.produce(
-                record.topic,
-                key=record.key,
-                value=record.value,
-                timestamp=record.arrived_ms,
-                on_delivery=self._delivered,
-            )
-        except BufferError:
+            self._producer.begin_transaction()
+            for record in records:
+                self._producer.produce(record.topic, key=record.key, value=record.value, timestamp=record.arrived_ms)
+            self._insist(lambda: self._producer.commit_transaction(ANSWER_S))
+        except KafkaException as error:
+            if not _told(error).txn_requires_abort():
+                raise
+            self._insist(lambda: self._producer.abort_transaction(ANSWER_S))
             return False
         return True
 
-    def _delivered(self, error: KafkaError | None, _message: Message) -> None:
-        if error is None:
-            self.fed += 1
-        else:
-            self.failure = str(error)
+    def _insist(self, step: Callable[[], None]) -> None:
+        """Again and again while the broker is away."""
+        while True:
+            if self._over.is_set():
+                raise Interrupted
+            try:
+                return step()
+            except KafkaException as error:
+                if not _told(error).retriable():
+                    raise
+
+
+class Interrupted(Exception):
+    """The demo ends while the broker does not answer."""
+
+
+def _told(error: KafkaException) -> KafkaError:
+    told = error.args[0]
+    assert isinstance(told, KafkaError)
+    return told
 
 
 def heartbeat(at_ms: int) -> Record:
