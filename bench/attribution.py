@@ -161,7 +161,7 @@ def run(way: str, folder: Path) -> dict[str, Any]:
 
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--events", type=int, default=100_000)
+    options.add_argument("--events", type=int, default=60_000)
     options.add_argument("--epoch", type=int, default=10_000)
     options.add_argument("--rounds", type=int, default=2)
     options.add_argument("--json", action="store_true")
