@@ -1,7 +1,6 @@
 """The ad-event application on a real broker, a real PostgreSQL and a real Spark, against the truth."""
 
 import json
-import re
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -26,12 +25,12 @@ from onceward.pipeline.host import load_module
 from onceward.proof.chaos.postgres import PostgresServer
 from support.judge import Kafka
 from support.postgres import Database
+from support.tutorial import tutorial_file
 from support.waiting import eventually
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 PARTITIONS = 2
 WITHOUT_RECORDS = "spark.sql.streaming.noDataMicroBatches.enabled"
-TUTORIAL = Path(__file__).parents[2] / "docs" / "tutorial" / "ads.md"
 
 
 class Shop:
@@ -85,8 +84,10 @@ class Shop:
         for pipeline in ("clean", "aggregate", "attribute", "load"):
             commits = self.places.home(pipeline) / "checkpoint" / "commits"
             max(commits.glob("[0-9]*"), key=lambda it: int(it.name)).unlink()
-        self.feed([*self.made.records[half:], heartbeat(self.made.end_ms + CLOSING_MS)])
+        self.feed(self.made.records[half:])
         queries = [pipeline.start(trigger="200ms") for pipeline in build()]
+        self._await(queries, lambda: _read_to_the_end(queries[0], read, len(self.made.records)))
+        self.feed([heartbeat(self.made.end_ms + CLOSING_MS)])
         wanted = len(self.truth.minutes), len(self.truth.attributed)
         self._await(queries, lambda: self._served() == wanted)
         done = [before + _stopped(query) for before, query in zip(done, queries, strict=True)]
@@ -132,7 +133,7 @@ def _stopped(query: ow.Query) -> int:
 def _tutorial(places: Places, spark: SparkSession) -> list[ow.Pipeline]:
     """The pipelines of the page, from its own blocks."""
     file = places.folder / "ads.py"
-    file.write_text("\n\n".join(re.findall(r"```python\n(.*?)```", TUTORIAL.read_text("utf-8"), re.DOTALL)))
+    file.write_text(tutorial_file("ads.py"))
     page = load_module(file)
     return [make(spark, places) for make in (page.clean, page.aggregate, page.attribute, page.load)]
 

@@ -41,11 +41,16 @@ def test_every_record_is_fed_once_although_the_broker_is_killed(folder: Path) ->
             eventually(lambda before=before: feeder.fed > before, "it feeds")  # type: ignore[misc]
             servers.bounce_broker()
             feeder.next_phase()
+        eventually(lambda: feeder.all_but_closed or feeder.failure is not None, "every event is fed")
+        with closing(Wire(Cluster(servers.bootstrap))) as wire:
+            early = [it.key() for name in words.RAW for it in Kafka(servers.bootstrap, wire).read(name)]
+        closed_by = heartbeat(made.end_ms + CLOSING_MS)
+        assert closed_by.key not in early, "time passes when it is told to, after every event was read"
+        feeder.close()
         eventually(lambda: feeder.fed == feeder.total or feeder.failure is not None, "all is fed")
         assert feeder.failure is None
         feeder.end()
         with closing(Wire(Cluster(servers.bootstrap))) as wire:
             kafka = Kafka(servers.bootstrap, wire)
             seen = Counter((it.topic(), it.key(), it.value()) for name in words.RAW for it in kafka.read(name))
-    fed = [*made.records, heartbeat(made.end_ms + CLOSING_MS)]
-    assert seen == Counter((it.topic, it.key, it.value) for it in fed)
+    assert seen == Counter((it.topic, it.key, it.value) for it in [*made.records, closed_by])

@@ -7,6 +7,7 @@ from pathlib import Path
 import onceward as ow
 from onceward import crashpoints, errors
 from onceward.kafka.transaction import diagram
+from support.tutorial import tutorial_file
 
 ROOT = Path(__file__).parents[2]
 
@@ -55,7 +56,7 @@ def test_the_documents_speak_of_no_machine() -> None:
 
 def test_the_tutorial_shows_the_applications_own_source() -> None:
     """F2: what the page builds is what the package runs."""
-    shown = _definitions("\n".join(_blocks(ROOT / "docs" / "tutorial" / "ads.md")))
+    shown = _definitions(tutorial_file("ads.py"))
     files = [
         ROOT / "src" / "onceward" / "apps" / "ads" / f"{name}.py"
         for name in ("clean", "aggregate", "attribute", "load")
@@ -64,10 +65,6 @@ def test_the_tutorial_shows_the_applications_own_source() -> None:
     assert sorted(source) == sorted(set(source))
     assert set(source) <= set(shown)
     assert [it for it in shown if it not in source and not it.startswith("def build(")] == []
-
-
-def _blocks(page: Path) -> list[str]:
-    return re.findall(r"```python\n(.*?)```", page.read_text("utf-8"), re.DOTALL)
 
 
 def _definitions(text: str) -> list[str]:

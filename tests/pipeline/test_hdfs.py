@@ -1,5 +1,6 @@
 """A home in HDFS: a real namenode and datanode, the same promises."""
 
+import re
 import signal
 import subprocess
 from collections.abc import Callable, Iterator
@@ -65,6 +66,23 @@ def test_a_claim_is_exclusive_and_a_file_is_whole(spark: SparkSession, hdfs: str
     storage.remove("a/b.json")
     storage.remove("a/b.json")
     assert storage.names("a") == ["c.json"]
+
+
+def test_what_hdfs_cannot_do_is_an_os_error_that_names_the_file(spark: SparkSession, hdfs: str) -> None:
+    """A1: what is unproven, written once more or fenced is told by OSErrors; a Java one would pass them all by."""
+    storage = HadoopStorage(spark, f"{hdfs}/failing")
+    assert storage.claim("file", b"not a folder")
+    below = re.escape(f"{hdfs}/failing/file/below: ")
+    failing: list[Callable[[], object]] = [
+        lambda: storage.read("file/below"),
+        lambda: storage.names("file/below"),
+        lambda: storage.replace("file/below", b""),
+        lambda: storage.claim("file/below", b""),
+        lambda: storage.remove("file/below"),
+    ]
+    for fails in failing:
+        with pytest.raises(OSError, match=below):
+            fails()
 
 
 def test_a_pipeline_lives_in_hdfs(spark: SparkSession, kafka: Kafka, hdfs: str, name: str) -> None:

@@ -67,6 +67,11 @@ class Driver:
         pid = self.running.pid
         processes.send({*processes.family(pid), *processes.session(pid)}, signal.Signals(number))
 
+    def alive(self) -> bool:
+        """True, or an AssertionError with its last words: nobody need wait for what a dead one will never do."""
+        assert self.running.poll() is None, f"exit {self.running.returncode}\n{self.text()[-4000:]}"
+        return True
+
     def wait(self, deadline_s: float = DEADLINE_S) -> int:
         return self.running.wait(deadline_s)
 

@@ -47,6 +47,9 @@ class Feeder(threading.Thread):
     In transactions: an idempotent producer alone would not do. A broker forgets a producer by the timestamps of its
     records, and takes one for new that it finds with old ones when it starts again.
     A price is in the database before the first record that arrives while it is valid.
+    The last record, a heartbeat, ends every window. It waits for `close`: the partitions of a transaction become
+    visible one after the other, and a reader that saw the heartbeat before an event of the same transaction would find
+    that event far behind its watermark.
     """
 
     def __init__(self, bootstrap: str, dsn: str, made: Generated, *, kills: int) -> None:
@@ -54,12 +57,14 @@ class Feeder(threading.Thread):
         self.fed = 0  # committed
         self.failure: str | None = None
         self._dsn = dsn
-        self._records = [*made.records, heartbeat(made.end_ms + CLOSING_MS)]
+        self._records = made.records
+        self._closing = heartbeat(made.end_ms + CLOSING_MS)
         self._prices = list(made.catalogue.prices)
         self._announced = 0
         self._kills = kills
         self._phases = 0
         self._turn = threading.Lock()
+        self._close = threading.Event()
         self._over = threading.Event()
         self._producer = Producer(
             {
@@ -75,21 +80,27 @@ class Feeder(threading.Thread):
 
     @property
     def total(self) -> int:
-        return len(self._records)
+        """With the heartbeat."""
+        return len(self._records) + 1
+
+    @property
+    def all_but_closed(self) -> bool:
+        """Every event is in its topic."""
+        return self.fed >= len(self._records)
 
     def next_phase(self) -> None:
         """A kill has happened (or the first start is near)."""
         with self._turn:
             self._phases += 1
             share = min(self._phases / (self._kills + 1), 1)
-            self._phase = Phase(self.fed, round(self.total * share), final=self._phases > self._kills)
+            self._phase = Phase(self.fed, round(len(self._records) * share), final=self._phases > self._kills)
             self._phase_began = time.monotonic()
 
     def run(self) -> None:
         try:
             with psycopg.connect(self._dsn, autocommit=True) as connection:
                 self._insist(lambda: self._producer.init_transactions(ANSWER_S))
-                while self.fed < self.total and not self._over.is_set():
+                while not self.all_but_closed and not self._over.is_set():
                     with self._turn:
                         due = self._phase.due(time.monotonic() - self._phase_began)
                     until = min(due, self.fed + AT_ONCE)
@@ -101,13 +112,23 @@ class Feeder(threading.Thread):
                         self.fed = until
                     if until == due:
                         self._over.wait(TICK_S)
+                self._close.wait()
+                if not self._over.is_set():
+                    while not self._sent([self._closing]):
+                        pass
+                    self.fed = self.total
         except (psycopg.Error, KafkaException) as error:
             self.failure = str(error)
         except Interrupted:
             pass
 
+    def close(self) -> None:
+        """Every event has been read: time may pass."""
+        self._close.set()
+
     def end(self) -> None:
         self._over.set()
+        self._close.set()
         self.join()
 
     def _announce_until(self, connection: "psycopg.Connection[tuple[object, ...]]", arrived_ms: int) -> None:

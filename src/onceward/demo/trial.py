@@ -30,6 +30,7 @@ KILL_AFTER_S: Final = (0.2, 4.0)  # after the first new output since the last ki
 JUST_VISIBLE_SHARE: Final = 0.7
 NEXT_S: Final = 10.0
 QUICK_S: Final = 0.002
+QUIET_S: Final = 60.0  # at the end of the feed: what has not come out by then may be lost
 STALLED_S: Final = 180.0  # without a single new record: a start of Spark on a busy machine takes 30
 BROKER_SHARE: Final = 0.25  # of the kills
 EPOCH_SPAN_S: Final = 500  # of the events' time, at most, in one epoch: see words.WATERMARK_MS
@@ -152,8 +153,10 @@ class Trial:
 
     def _run_to_the_end(self) -> None:
         self._now = "catching up"
+        self._await(lambda: self._feeder.all_but_closed and all(map(self._all_cleaned, self._sides)), give_up_s=QUIET_S)
+        self._feeder.close()
         # What has not come out when nothing moves any more is lost, and the judge will say so.
-        self._await(lambda: all(map(self._all_served, self._sides)), or_else="judge")
+        self._await(lambda: all(map(self._all_served, self._sides)), give_up_s=STALLED_S)
         if self._feeder.fed < self._feeder.total:
             raise DemoFailed(f"only {self._feeder.fed:,} of {self._feeder.total:,} records could be fed")
         self.display.say("asking the application to stop (SIGTERM): it finishes the epochs in hand")
@@ -180,6 +183,17 @@ class Trial:
             flow_seconds=flow_seconds,
         )
 
+    def _all_cleaned(self, side: Places) -> bool:
+        """Everything that `clean` puts out, until time passes, is visible."""
+        known = self._truth
+        parts = {
+            words.AD_EVENTS: known.events,
+            words.ORDERS: known.orders,
+            words.LATE: known.late,
+            words.DEAD: known.dead,
+        }
+        return all(self._live.counts[side.topic(name)] >= _size(part) for name, part in parts.items())
+
     def _all_served(self, side: Places) -> bool:
         """Every result is in the tables that people look at; counting those is dear, so the topics come first."""
         results = (words.MINUTES, words.ATTRIBUTED)
@@ -199,16 +213,16 @@ class Trial:
         while self._live.counts[topic] == last and time.monotonic() < until:
             time.sleep(QUICK_S)
 
-    def _await(self, reached: Callable[[], bool], *, or_else: str = "fail") -> None:
-        """Until it is so; if nothing has moved for too long, that is the end."""
+    def _await(self, reached: Callable[[], bool], *, give_up_s: float | None = None) -> None:
+        """Until it is so, or until nothing has moved for so long; without a time, a standstill is a failure."""
         visible, moved = self._visible(), time.monotonic()
         while not reached():
             self._wait(LOOK_S)
             if (now := self._visible()) != visible:
                 visible, moved = now, time.monotonic()
+            elif give_up_s is not None and time.monotonic() - moved > give_up_s:
+                return
             elif time.monotonic() - moved > STALLED_S:
-                if or_else == "judge":
-                    return
                 tail = self._job.log_tail() if self._job else ""
                 raise DemoFailed(f"the application put out nothing new for {STALLED_S:.0f} s. {tail}")
 

@@ -7,7 +7,7 @@ from typing import Protocol
 
 
 class Storage(Protocol):
-    """What the ledger and the lease need of a file system. Names are relative, with `/`."""
+    """What the ledger and the lease need of a file system. Names are relative, with `/`; what fails is an OSError."""
 
     def read(self, name: str) -> bytes | None:
         """The file's bytes, or None if there is none."""

@@ -2,6 +2,8 @@
 # ruff: noqa: FBT003 - Java's flags have no names
 
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
 
@@ -37,46 +39,51 @@ class HadoopStorage:
 
     def read(self, name: str) -> bytes | None:
         """The file's bytes, or None if there is none."""
-        try:
-            stream = self._files.open(self._path(name))
-        except Py4JJavaError as error:
-            if _is(error, "FileNotFoundException"):
-                return None
-            raise
-        try:
-            return bytes(self._jvm.org.apache.commons.io.IOUtils.toByteArray(stream))
-        finally:
-            stream.close()
+        with self._os_errors(name):
+            try:
+                stream = self._files.open(self._path(name))
+            except Py4JJavaError as error:
+                if _is(error, "FileNotFoundException"):
+                    return None
+                raise
+            try:
+                return bytes(self._jvm.org.apache.commons.io.IOUtils.toByteArray(stream))
+            finally:
+                stream.close()
 
     def names(self, folder: str) -> list[str]:
         """The file names in a folder, sorted, without temporary ones."""
-        try:
-            found = self._files.listStatus(self._path(folder))
-        except Py4JJavaError as error:
-            if _is(error, "FileNotFoundException"):
-                return []
-            raise
-        return sorted(name for entry in found if not (name := str(entry.getPath().getName())).startswith("."))
+        with self._os_errors(folder):
+            try:
+                found = self._files.listStatus(self._path(folder))
+            except Py4JJavaError as error:
+                if _is(error, "FileNotFoundException"):
+                    return []
+                raise
+            return sorted(name for entry in found if not (name := str(entry.getPath().getName())).startswith("."))
 
     def replace(self, name: str, data: bytes, *, sync: bool = True) -> None:
         """Write beside it, rename over it."""
-        self._context.rename(self._write_beside(name, data, sync=sync), self._path(name), self._overwrite)
+        with self._os_errors(name):
+            self._context.rename(self._write_beside(name, data, sync=sync), self._path(name), self._overwrite)
 
     def claim(self, name: str, data: bytes) -> bool:
         """Write beside it; the rename fails if the name is taken."""
-        temporary = self._write_beside(name, data, sync=True)
-        try:
-            self._context.rename(temporary, self._path(name), self._refuse)
-        except Py4JJavaError as error:
-            self._files.delete(temporary, False)
-            if _is(error, "FileAlreadyExistsException"):
-                return False
-            raise OSError(f"{self._root}/{name}: {str(error.java_exception).splitlines()[0]}") from error
-        return True
+        with self._os_errors(name):
+            temporary = self._write_beside(name, data, sync=True)
+            try:
+                self._context.rename(temporary, self._path(name), self._refuse)
+            except Py4JJavaError as error:
+                self._files.delete(temporary, False)
+                if _is(error, "FileAlreadyExistsException"):
+                    return False
+                raise
+            return True
 
     def remove(self, name: str) -> None:
         """Take the file away; none there is fine."""
-        self._files.delete(self._path(name), False)
+        with self._os_errors(name):
+            self._files.delete(self._path(name), False)
 
     def sync(self, name: str) -> None:
         """A closed file in HDFS is on its datanodes already."""
@@ -92,6 +99,14 @@ class HadoopStorage:
         finally:
             stream.close()
         return temporary
+
+    @contextmanager
+    def _os_errors(self, name: str) -> Iterator[None]:
+        """What a file system cannot do is an OSError in every room above, whatever the JVM calls it."""
+        try:
+            yield
+        except Py4JJavaError as error:
+            raise OSError(f"{self._root}/{name}: {str(error.java_exception).splitlines()[0]}") from error
 
     def _path(self, name: str) -> Any:
         return self._fs.Path(f"{self._root}/{name}" if name else self._root)
