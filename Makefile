@@ -47,8 +47,8 @@ format: $(STAMP)  ## put the code into shape
 	$(BIN)/ruff check --fix-only -q .
 	$(BIN)/ruff format .
 
-test: $(STAMP)  ## every test, on real processes
-	$(BIN)/python -m pytest $(ARGS)
+test: $(STAMP)  ## every test, on real processes, two at a time (one: ARGS="-n 0")
+	$(BIN)/python -m pytest -n 2 --dist loadfile $(ARGS)
 
 demo: $(STAMP)  ## kill an application at random, then bill every campaign to the cent
 	$(BIN)/onceward demo $(ARGS)

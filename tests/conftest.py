@@ -19,7 +19,7 @@ from support.postgres import ACCESS, LOCKED
 
 @pytest.fixture(scope="session")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevBroker]:
-    """One real broker for the whole session. Tests share it: use topics and names of your own."""
+    """One real broker for each test process. Tests share it: use topics and names of your own."""
     with DevBroker(tmp_path_factory.mktemp("kafka"), port=0) as broker:
         yield broker
 
@@ -34,7 +34,7 @@ def kafka(broker: DevBroker) -> Iterator[Kafka]:
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[PostgresServer]:
-    """One real PostgreSQL for the whole session. Tests share it: use a database of your own."""
+    """One real PostgreSQL for each test process. Tests share it: use a database of your own."""
     with PostgresServer(access=ACCESS) as server:
         with server.connect() as admin:
             admin.execute(LOCKED)
