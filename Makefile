@@ -48,7 +48,7 @@ format: $(STAMP)  ## put the code into shape
 	$(BIN)/ruff format .
 
 test: $(STAMP)  ## every test, on real processes, two at a time (one: ARGS="-n 0")
-	$(BIN)/python -m pytest -n 2 --dist loadfile $(ARGS)
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 demo: $(STAMP)  ## kill an application at random, then bill every campaign to the cent
 	$(BIN)/onceward demo $(ARGS)
