@@ -25,12 +25,19 @@ class Driver:
 
     def start(self, *arguments: str, **environment: str) -> "Driver":
         assert self.process is None or self.process.poll() is not None
+        litter = self.log.parent / "litter"  # a killed JVM leaves libraries and folders behind, some 20 MB each time
+        litter.mkdir(exist_ok=True)
+        here = {
+            "JAVA_TOOL_OPTIONS": f"{QUICK_JVM} -Djava.io.tmpdir={litter}",
+            "SPARK_LOCAL_DIRS": str(litter),
+            "TMPDIR": str(litter),
+        }
         with self.log.open("ab") as log, self._out.open("wb") as out:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "onceward", "run", str(self.file), *arguments],
                 stdout=out,
                 stderr=log,
-                env={**os.environ, "JAVA_TOOL_OPTIONS": QUICK_JVM, **environment},
+                env={**os.environ, **here, **environment},
                 start_new_session=True,
             )
         return self
