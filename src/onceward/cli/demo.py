@@ -59,7 +59,7 @@ def _run(plan: "Plan", folder: Path, target: Path | None, *, keep: bool, as_json
     from onceward.demo import page, report, trial
     from onceward.demo.display import Display
 
-    with Display(Console(stderr=True), kills=plan.kills) as display:
+    with Display(Console(stderr=True), kills=plan.kills, contrast=plan.contrast) as display:
         display.introduce(report.introduction(plan))
         with trial.stage(plan, folder, display) as stage:
             found = stage.run()

@@ -17,14 +17,14 @@ class Counts:
 
     fed: int
     ours: int  # records visible in all the topics that the application makes
-    sparks: int
+    sparks: int | None  # None: there is no contrast
     kills: int
 
 
 class Display:
     """Says milestones and shows counts."""
 
-    def __init__(self, console: Console, *, kills: int) -> None:
+    def __init__(self, console: Console, *, kills: int, contrast: bool) -> None:
         self._console = console
         self._began = time.monotonic()
         self._last_line = self._began
@@ -42,6 +42,7 @@ class Display:
         self._fed, self._ours, self._sparks, self._killed = (
             self._bars.add_task(name, total=1, text="") for name in names
         )
+        self._bars.update(self._sparks, visible=contrast)
 
     def __enter__(self) -> Self:
         self._bars.start()
@@ -73,13 +74,11 @@ class Display:
     def show(self, counts: Counts, now: str) -> None:
         """Where things stand, and what is happening now."""
         self._bars.update(self._fed, completed=counts.fed, text=f"{counts.fed:,}")
-        for bar, count in ((self._ours, counts.ours), (self._sparks, counts.sparks)):
+        for bar, count in ((self._ours, counts.ours), (self._sparks, counts.sparks or 0)):
             more = f" ({count - self._expected:,} too many)" if count > self._expected else ""
             self._bars.update(bar, completed=min(count, self._expected), text=f"{count:,}{more}")
         self._bars.update(self._killed, completed=counts.kills, text=f"{counts.kills} of {self._kills}: {now}")
         if not self._console.is_terminal and time.monotonic() - self._last_line > LINE_EVERY_S:
             self._last_line = time.monotonic()
-            self.say(
-                f"{now}; {counts.fed:,} records fed; visible: {counts.ours:,} through Onceward, "
-                f"{counts.sparks:,} through Spark's own sinks"
-            )
+            beside = "" if counts.sparks is None else f", {counts.sparks:,} through Spark's own sinks"
+            self.say(f"{now}; {counts.fed:,} records fed; visible: {counts.ours:,} through Onceward{beside}")

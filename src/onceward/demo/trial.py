@@ -239,7 +239,8 @@ class Trial:
         self._revive_job()
         ours, sparks = self._visible()
         self.moments.append(Moment(self.display.seconds, self._feeder.fed, ours, sparks))
-        self.display.show(Counts(self._feeder.fed, ours, sparks, len(self.kills)), self._now)
+        beside = sparks if self.plan.contrast else None
+        self.display.show(Counts(self._feeder.fed, ours, beside, len(self.kills)), self._now)
 
     def _revive_job(self) -> None:
         """Spark's Kafka client may give up while the broker is away; whoever runs an application starts it again."""
