@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -25,12 +26,11 @@ class Driver:
 
     def start(self, *arguments: str, **environment: str) -> "Driver":
         assert self.process is None or self.process.poll() is not None
-        litter = self.log.parent / "litter"  # a killed JVM leaves libraries and folders behind, some 20 MB each time
-        litter.mkdir(exist_ok=True)
+        self._litter.mkdir(exist_ok=True)
         here = {
-            "JAVA_TOOL_OPTIONS": f"{QUICK_JVM} -Djava.io.tmpdir={litter}",
-            "SPARK_LOCAL_DIRS": str(litter),
-            "TMPDIR": str(litter),
+            "JAVA_TOOL_OPTIONS": f"{QUICK_JVM} -Djava.io.tmpdir={self._litter}",
+            "SPARK_LOCAL_DIRS": str(self._litter),
+            "TMPDIR": str(self._litter),
         }
         with self.log.open("ab") as log, self._out.open("wb") as out:
             self.process = subprocess.Popen(
@@ -41,6 +41,11 @@ class Driver:
                 start_new_session=True,
             )
         return self
+
+    @property
+    def _litter(self) -> Path:
+        """A killed JVM leaves libraries and folders behind, some 20 MB each time."""
+        return self.log.with_suffix(".litter")
 
     @property
     def _out(self) -> Path:
@@ -55,6 +60,7 @@ class Driver:
         """SIGKILL to everything: driver, JVM, Python workers. A dead driver's JVM may still be about."""
         self.signal_all(signal.SIGKILL)
         self.running.wait(30)
+        shutil.rmtree(self._litter, ignore_errors=True)
 
     def kill_after(self, seconds: float) -> None:
         """At a random moment: the one place where a time is what is wanted."""
