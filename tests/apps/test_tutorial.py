@@ -1,4 +1,4 @@
-"""The tutorial as a reader follows it: two files, two commands, and kills."""
+"""The tutorial as a reader follows it: its files, its commands, and a kill."""
 
 import re
 import subprocess
@@ -27,7 +27,7 @@ def test_who_follows_the_page_and_kills_finds_what_the_shop_said(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """F2, F4: what is in PostgreSQL is what `shop.py` printed, though the application was killed."""
+    """F1, F2: what is in PostgreSQL is what `shop.py` printed, though the application was killed."""
     dsn = Database.new(postgres).dsn()
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("ADS_KAFKA", kafka.bootstrap)
