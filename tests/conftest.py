@@ -17,6 +17,8 @@ from support.driver import Driver
 from support.judge import Kafka
 from support.postgres import ACCESS, LOCKED
 
+pytest_plugins = ["support.tiers", "support.timings"]
+
 
 @pytest.fixture(scope="session")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevBroker]:
