@@ -11,8 +11,9 @@ LOCKS := $(wildcard src/onceward/jars/*.xml src/onceward/jars/*.sha256)
 # A python of your own: make setup PYTHON=/path/to/python3.12
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 ARGS ?=
+UV ?= uv
 
-.PHONY: help setup check format quick test test-all demo bench prove clean
+.PHONY: help setup check format quick test test-all coverage lock demo bench prove clean
 
 help:  ## what there is to make
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -58,6 +59,16 @@ test: $(STAMP)  ## the tests, on real processes, two at a time (one: ARGS="-n 0"
 
 test-all: $(STAMP)  ## every combination of kills, sinks and ways to write too (an hour)
 	$(PYTEST) --tier all $(ARGS)
+
+coverage: $(STAMP)  ## branch coverage of epoch/ and kafka/ by the quick tests, and what is missing
+	$(PYTEST) --tier quick --cov=onceward.epoch --cov=onceward.kafka --cov-branch \
+	  --cov-report=term-missing:skip-covered tests/epoch tests/kafka tests/proof $(ARGS)
+
+lock:  ## requirements.lock anew from pyproject.toml, with hashes and without an index's address (needs uv)
+	@command -v $(UV) >/dev/null || { echo "make lock needs uv (pip install uv), or name one: make lock UV=…" >&2; exit 1; }
+	$(UV) pip compile pyproject.toml --all-extras --group dev --universal --generate-hashes --no-emit-index-url \
+	  --no-header --quiet $(ARGS) -o requirements.lock
+	@! grep -nE '^-|https?://' requirements.lock || { echo "requirements.lock names an index" >&2; exit 1; }
 
 demo: $(STAMP)  ## kill an application at random, then bill every campaign to the cent
 	$(BIN)/onceward demo $(ARGS)
