@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from onceward import processes
+from onceward import crashpoints, processes
 from onceward.proof.chaos.postgres import PostgresServer
 from support import outputs
 from support.driver import Driver
@@ -44,6 +44,16 @@ SETS = {
     "postgres-files": ("postgres", "files"),
     "all": ("files", "kafka", "postgres", "delta", "iceberg"),
 }
+
+
+def points_of(which: str) -> list[str]:
+    """In an order in which each start comes to the next one."""
+    with_kafka = "kafka" in SETS[which]
+    points = ["begun", "written", "voted", "voted#2", *(["prepared", "marked"] if with_kafka else []), "decided"]
+    points += ["resolving", "committed", "replaying", "recovered", "committed", "recorded"]
+    if which == "all":
+        return [*points, "fenced", "committed#2", "committed#3", "decided", "committed#4"]
+    return [points[0], "writing", *points[1:]]
 
 
 class Job:
@@ -126,19 +136,17 @@ def job(
     return lambda kinds, small=10 << 20: Job(kafka, postgres, drivers, name, tmp_path, kinds, small)
 
 
+def test_every_point_is_killed_at_over_all_sinks_and_over_the_ledgers_decision() -> None:
+    """G1: these two sets are in `make test`; what a worker or a lookup reaches has tests of its own."""
+    killed = {point.partition("#")[0] for which in ("all", "postgres-files") for point in points_of(which)}
+    assert killed == set(crashpoints.POINTS) - {"task-writing"}
+
+
 @pytest.mark.parametrize("which", SETS)
 def test_a_driver_killed_at_every_step_leaves_every_sink_exact(job: Callable[..., Job], which: str) -> None:
     """A7, B3, B4, B5, B9, B10: one pipeline dies at each step of an epoch and of recovery, one after the other."""
-    kinds = SETS[which]
-    it = job(kinds, 0 if which == "all" else 10 << 20)
-    with_kafka = "kafka" in kinds
-    points = ["begun", "written", "voted", "voted#2", *(["prepared", "marked"] if with_kafka else []), "decided"]
-    points += ["resolving", "committed", "replaying", "recovered", "committed", "recorded"]
-    if which == "all":
-        points += ["committed#2", "committed#3", "decided", "committed#4"]
-    else:
-        points.insert(1, "writing")
-    for point in points:
+    it = job(SETS[which], 0 if which == "all" else 10 << 20)
+    for point in points_of(which):
         it.feed()
         it.die_at(point)
     it.feed()

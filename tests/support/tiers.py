@@ -25,6 +25,7 @@ NOT_QUICK: Final = {
     "tests/kafka/test_dev_broker.py": ("*",),
     "tests/pipeline/test_archive.py": ("*",),
     "tests/pipeline/test_session.py": ("*",),
+    "tests/project/test_wheel.py": ("*",),
     "tests/proof/test_simulation.py": (
         "test_the_schedules_end_*", "test_the_search_*", "test_two_processes_*", "test_wherever_*",
     ),
@@ -44,9 +45,9 @@ COMBINATIONS: Final = {
     },
     "tests/pipeline/test_many_kills.py": {
         "test_a_driver_killed_at_every_step_*[[]kafka-*]": "all sinks together; and without Kafka",
-        "test_a_zombie_*[[]kafka-postgres-decided]": "the same point where the ledger decides",
-        "test_a_zombie_*[[]postgres-files-voted#2]": "the same point where Kafka decides",
-        "test_an_epoch_in_doubt_*[[]kafka-postgres]": "all sinks together",
+        "test_a_zombie_*[[]kafka-postgres-*]": "test_kills: a zombie where Kafka decides",
+        "test_a_zombie_*[[]postgres-files-voted#2]": "after the decision, where more has been done",
+        "test_an_epoch_in_doubt_*[[]*-*]": "all sinks together; both deciders, softly, in test_many_sinks",
     },
     "tests/pipeline/test_modes_of_sinks.py": {
         "test_*[[]files-at-*]": "the other sinks, and every guarantee over Kafka in test_modes",
@@ -54,8 +55,8 @@ COMBINATIONS: Final = {
     },
     "tests/proof/test_chaos_runs.py": {
         "test_three_brokers_*": "test_stack: a coordinator killed, transactions go on; `make prove` with three brokers",
-        "test_what_promises_less_*[[]at-*]": "Spark's own sink is caught by the same checker; test_modes per guarantee",
-        "test_the_documents_job_*": "the same file, and a verdict that it doubles",
+        "test_what_promises_less_*": "test_modes: each guarantee and Spark's own sink; a job that doubles is caught",
+        "test_the_documents_job_*": "the same file, where it doubles",
     },
     "tests/sinks/files/test_conformance.py": {
         "TestJson::*": "Parquet: a format only changes how a file is encoded (test_sink)",
@@ -66,7 +67,11 @@ COMBINATIONS: Final = {
     },
     "tests/demo/test_demo_command.py": {
         "test_kept_it_runs_on_*": "the whole demo",
-        "test_a_job_that_dies_by_itself_*": "an interrupt, and a demo that is killed, clear away too",
+        "test_an_interrupt_*": "a demo that is killed clears away too",
+        "test_a_job_that_dies_by_itself_*": "a demo that is killed clears away too",
+    },
+    "tests/testing/test_your_own.py": {
+        "test_the_sink_of_the_page_passes_the_kit": "test_kit: two more sinks in a file pass it",
     },
     "tests/apps/test_application.py": {
         "test_at_least_once_charges_*": "test_modes: at-least-once doubles",

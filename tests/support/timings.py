@@ -6,7 +6,7 @@ together. `--keep-durations` brings it up to date.
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 KEPT: Final = Path(__file__).parents[1] / "durations.json"
 SLOWEST: Final = 20
 LONG_S: Final = 40.0  # a file that takes longer is shared out between the workers, one function at a time
-UNKNOWN_S: Final = 1.0
+UNKNOWN_S: Final = 0.3
+WHOLE: Final = frozenset(  # their tests share what takes long to set up
+    {"tests/pipeline/test_hdfs.py", "tests/proof/test_stack.py", "tests/testing/test_kit.py"}
+)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -56,8 +59,8 @@ class Times:
                 terminalreporter.write_line(f"{seconds:7.1f} s  {tests[room]:4d} tests  {room}")
             terminalreporter.write_line(f"{sum(rooms.values()):7.1f} s  {sum(tests.values()):4d} tests  all rooms")
 
-    def pytest_sessionfinish(self) -> None:
-        if self._config.getoption("--keep-durations"):
+    def pytest_sessionfinish(self, exitstatus: int) -> None:
+        if self._config.getoption("--keep-durations") and exitstatus == pytest.ExitCode.OK:
             found: defaultdict[str, float] = defaultdict(float)
             for nodeid, seconds in self._took.items():
                 found[function_of(nodeid)] += seconds
@@ -82,30 +85,26 @@ def kept_durations() -> dict[str, float]:
     return found
 
 
-def groups_of(nodeids: Iterable[str], kept: dict[str, float]) -> dict[str, str]:
-    """For each test its group, which one worker runs in a row: its file, or its function where the file is long.
+def groups_of(nodeids: Iterable[str], kept: Mapping[str, float]) -> dict[str, list[str]]:
+    """What one worker runs in a row, the longest first.
 
-    A file whose time is that of one test stays whole: the others use what that one has set up.
+    A file; of a long file each function; of a long function each of its parameters.
     """
-    files: defaultdict[str, dict[str, float]] = defaultdict(dict)
+    files: defaultdict[str, defaultdict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     for nodeid in nodeids:
-        name = function_of(nodeid)
-        files[name.partition("::")[0]][name] = kept.get(name, 0.0)
-    split = {
-        file
-        for file, took in files.items()
-        if sum(took.values()) > LONG_S and max(took.values()) < 0.7 * sum(took.values())
-    }
-    return {nodeid: function_of(nodeid) if (file := nodeid.partition("::")[0]) in split else file for nodeid in nodeids}
-
-
-def longest_first(nodeids: list[str], kept: dict[str, float]) -> list[str]:
-    """Groups in the order in which workers take them."""
-    groups = groups_of(nodeids, kept)
-    took: defaultdict[str, float] = defaultdict(float)
-    for name in dict.fromkeys(map(function_of, nodeids)):
-        took[next(groups[it] for it in nodeids if function_of(it) == name)] += kept.get(name, UNKNOWN_S)
-    return sorted(took, key=lambda group: -took[group])
+        files[nodeid.partition("::")[0]][function_of(nodeid)].append(nodeid)
+    groups: dict[str, list[str]] = {}
+    took: dict[str, float] = {}
+    for file, functions in files.items():
+        seconds = {function: kept.get(function, UNKNOWN_S) for function in functions}
+        whole = file in WHOLE or sum(seconds.values()) < LONG_S
+        for function, tests in functions.items():
+            alone = not whole and seconds[function] > LONG_S
+            for nodeid in tests:
+                group = file if whole else nodeid if alone else function
+                groups.setdefault(group, []).append(nodeid)
+                took[group] = took.get(group, 0.0) + seconds[function] / len(tests)
+    return dict(sorted(groups.items(), key=lambda group: -took[group[0]]))
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -116,19 +115,18 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> "LoadScopeSc
         """A worker that has nothing left takes the longest group that nobody has."""
 
         def schedule(self) -> None:
-            if self.collection is None and self.registered_collections:
-                nodeids = list(next(iter(self.registered_collections.values())))
-                kept = kept_durations()
-                self._groups = groups_of(nodeids, kept)
-                self._order = longest_first(nodeids, kept)
+            if self.collection is None:
+                groups = groups_of(next(iter(self.registered_collections.values())), kept_durations())
+                self._order = list(groups)
+                self._group = {nodeid: group for group, nodeids in groups.items() for nodeid in nodeids}
             super().schedule()
 
         def _split_scope(self, nodeid: str) -> str:
-            return self._groups[nodeid]
+            return self._group[nodeid]
 
         def _assign_work_unit(self, node: Any) -> None:
-            first = next(group for group in self._order if group in self.workqueue)
-            self.workqueue.move_to_end(first, last=False)
+            longest = next(group for group in self._order if group in self.workqueue)
+            self.workqueue.move_to_end(longest, last=False)
             super()._assign_work_unit(node)
 
     return ByGroup(config, log) if config.getoption("dist") == "loadscope" else None
