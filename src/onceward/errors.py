@@ -19,6 +19,7 @@ OncewardError
 ├── MarkerMissing               committed epochs are known, but Kafka has no marker of them
 ├── LedgerCorrupt               a file of ours fails its checksum, is cut short or is gone
 ├── EpochFailed                 an epoch was aborted as often as allowed; nothing of it is visible
+├── EpochTooLong                an epoch takes longer than the broker's longest transaction; nothing of it is visible
 ├── CommitUnproven              whether an epoch is out could not be learned in time
 ├── CommitUnfinished            an epoch is decided and not yet visible in every sink; the next start goes on
 ├── StagingLost                 what was staged for a decided epoch is gone
@@ -33,6 +34,8 @@ OncewardError
 ├── DevBrokerError              the development broker could not be started or stopped
 └── PipelineFileError           the file given to `onceward run` has no usable build(spark)
 """
+
+from typing import Final
 
 
 class OncewardError(Exception):
@@ -111,6 +114,10 @@ class EpochFailed(OncewardError):
     """The epoch was aborted as often as allowed; nothing of it is visible."""
 
 
+class EpochTooLong(OncewardError):
+    """The epoch's transaction was aborted by its timeout, and the broker grants no longer one."""
+
+
 class CommitUnproven(OncewardError):
     """Whether the epoch is out could not be learned in time. The next start resolves it."""
 
@@ -161,6 +168,22 @@ class DevBrokerError(OncewardError):
 
 class PipelineFileError(OncewardError):
     """The file has no usable build(spark)."""
+
+
+# Doing these again would give the same: the pipeline stops and says so.
+FINAL: Final = (
+    CommitUnfinished,
+    CommitUnproven,
+    ConfigurationError,
+    EpochTooLong,
+    LedgerCorrupt,
+    MarkerMissing,
+    PipelineFenced,
+    RecordTooLarge,
+    ReplayDiverged,
+    RowsDropped,
+    StagingLost,
+)
 
 
 def revive(name: str, message: str) -> OncewardError:

@@ -132,7 +132,7 @@ def test_files_are_a_replayable_source_and_the_marker_rides_on_the_output_topic(
     run()
     (tmp_path / "in" / "b.txt").write_text("three\n")
     run()
-    (tmp_path / "home" / "checkpoint" / "commits" / "1").unlink()
+    (tmp_path / "home" / "checkpoints" / "000001" / "commits" / "1").unlink()
     run()
     assert sorted(kafka.values(target)) == ["one", "three", "two"]
 

@@ -314,10 +314,10 @@ def test_a_deleted_checkpoint_is_refused(spark: SparkSession, kafka: Kafka, name
     source, target = kafka.topic(1), kafka.topic(1)
     kafka.feed(source, [("k", "v")])
     run_once(copy(spark, kafka, name, tmp_path / "home", source, target))
-    (tmp_path / "home" / "checkpoint" / "metadata").unlink()
+    (tmp_path / "home" / "checkpoints" / "000001" / "metadata").unlink()
     with pytest.raises(HomeMismatch, match="metadata"):
         copy(spark, kafka, name, tmp_path / "home", source, target).start()
-    shutil.rmtree(tmp_path / "home" / "checkpoint")
+    shutil.rmtree(tmp_path / "home" / "checkpoints" / "000001")
     with pytest.raises(HomeMismatch, match="checkpoint"):
         copy(spark, kafka, name, tmp_path / "home", source, target).start()
 

@@ -137,7 +137,7 @@ def test_epochs_whose_commit_log_was_lost_are_replayed_and_not_written(
         kafka.feed(topics[0], [("a", str(number))])
         run(build())
     for number in (1, 2):
-        (tmp_path / "home" / "checkpoint" / "commits" / str(number)).unlink()
+        (tmp_path / "home" / "checkpoints" / "000001" / "commits" / str(number)).unlink()
     kafka.feed(topics[0], [("a", "x")])
     run(build())
     assert kafka.values(topics[1]) == ["1", "2", "3", "4"]
@@ -150,7 +150,7 @@ def test_positions_that_changed_under_a_committed_epoch_are_noticed(
     for number in range(2):
         kafka.feed(topics[0], [("a", str(number))])
         run(build())
-    checkpoint = tmp_path / "home" / "checkpoint"
+    checkpoint = tmp_path / "home" / "checkpoints" / "000001"
     (checkpoint / "commits" / "1").unlink()
     entry = checkpoint / "offsets" / "1"
     first = (checkpoint / "offsets" / "0").read_text().splitlines()
@@ -241,7 +241,7 @@ def test_a_driver_that_finds_anothers_plan_in_sparks_log_says_that_it_is_fenced(
     kafka.feed(topics[0], [("a", "1")])
     query = build().start()
     query.process_all_available()
-    planned = tmp_path / "home" / "checkpoint" / "offsets"
+    planned = tmp_path / "home" / "checkpoints" / "000001" / "offsets"
     (planned / "1").write_bytes((planned / "0").read_bytes())  # as a successor would plan the next epoch
     kafka.feed(topics[0], [("a", "2")])
     with pytest.raises(PipelineFenced, match="another driver"):
@@ -255,7 +255,9 @@ def test_a_driver_that_meets_another_while_it_writes_into_sparks_log_says_the_sa
     """C6: Spark looks, writes beside, looks again and renames; who came in between it calls by another name."""
     query = build().start()
     with ThreadPoolExecutor(1) as beside:
-        taken = beside.submit(_take_the_entry_that_is_being_written, tmp_path / "home" / "checkpoint" / "offsets")
+        taken = beside.submit(
+            _take_the_entry_that_is_being_written, tmp_path / "home" / "checkpoints" / "000001" / "offsets"
+        )
         while not taken.done():
             kafka.feed(topics[0], [("a", "1")])
     with pytest.raises(PipelineFenced, match="another driver"):
@@ -304,7 +306,7 @@ def test_a_stop_finishes_the_epoch_in_hand(kafka: Kafka, topics: tuple[str, str]
     eventually(lambda: not query._runner.idle.is_set() or query.epochs, "an epoch has begun")
     query.stop()
     committed = query.epochs[-1].epoch
-    assert (tmp_path / "home" / "checkpoint" / "commits" / str(committed)).exists()
+    assert (tmp_path / "home" / "checkpoints" / "000001" / "commits" / str(committed)).exists()
     query.stop()  # harmless
     kafka.feed(topics[0], [("a", "2")])
     run(build())

@@ -18,7 +18,7 @@ from onceward.errors import PipelineFileError
 from onceward.pipeline.pipeline import Pipeline
 from onceward.pipeline.query import Query
 
-LOOK_S: Final = 0.1
+POLL_S: Final = 0.1
 REPORT_EVERY_S: Final = 2.0
 
 
@@ -98,8 +98,8 @@ def run(
 def _watch(queries: list[Query], asked: "_Asked", report: Callable[[str], None]) -> None:
     told: dict[str, int] = {}
     quiet = 0.0
-    while not asked.event.wait(LOOK_S):
-        quiet += LOOK_S
+    while not asked.event.wait(POLL_S):
+        quiet += POLL_S
         if quiet >= REPORT_EVERY_S:
             quiet = 0.0
             for query in queries:
