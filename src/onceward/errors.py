@@ -5,6 +5,7 @@ OncewardError
 │   ├── InvalidName             a pipeline name that is no valid id
 │   ├── InvalidRows             columns or types a sink cannot take
 │   ├── SourceNotReplayable     the first half of end to end is missing
+│   ├── SourceReplaced          a source topic was deleted and made again: positions are those of the old one
 │   ├── SinkNotTransactional    the second half of end to end is missing
 │   ├── SpeculationEnabled      Spark may run a task twice at once
 │   ├── TransactionsUnsupported the broker lacks transaction.version 2
@@ -17,6 +18,7 @@ OncewardError
 ├── PipelineFenced              a newer driver owns the pipeline; this one adds nothing more
 ├── ReplayDiverged              a replay differs from what readers have already seen
 ├── MarkerMissing               committed epochs are known, but Kafka has no marker of them
+├── InputLost                   Kafka has deleted events that the pipeline has not read yet
 ├── LedgerCorrupt               a file of ours fails its checksum, is cut short or is gone
 ├── EpochFailed                 an epoch was aborted as often as allowed; nothing of it is visible
 ├── EpochTooLong                an epoch takes longer than the broker's longest transaction; nothing of it is visible
@@ -56,6 +58,10 @@ class InvalidRows(ConfigurationError):
 
 class SourceNotReplayable(ConfigurationError):
     """Exactly-once needs a source that can give the same events again."""
+
+
+class SourceReplaced(ConfigurationError):
+    """A source topic has another id than the one that the home's positions are about."""
 
 
 class SinkNotTransactional(ConfigurationError):
@@ -104,6 +110,10 @@ class ReplayDiverged(OncewardError):
 
 class MarkerMissing(OncewardError):
     """The ledger knows committed epochs and Kafka has no marker: starting from zero would duplicate."""
+
+
+class InputLost(OncewardError):
+    """Events between the last committed position and what Kafka still has are gone."""
 
 
 class LedgerCorrupt(OncewardError):
@@ -172,6 +182,7 @@ class PipelineFileError(OncewardError):
 
 # Doing these again would give the same: the pipeline stops and says so.
 FINAL: Final = (
+    BrokerRefused,
     CommitUnfinished,
     CommitUnproven,
     ConfigurationError,

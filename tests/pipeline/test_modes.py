@@ -12,6 +12,7 @@ from onceward import crashpoints
 from onceward.errors import ConfigurationError, HomeMismatch, SourceNotReplayable, SpeculationEnabled
 from onceward.pipeline import opening
 from onceward.pipeline.session import require_usable
+from support.home import checkpoint_of
 from support.judge import Kafka
 
 
@@ -132,7 +133,7 @@ def test_files_are_a_replayable_source_and_the_marker_rides_on_the_output_topic(
     run()
     (tmp_path / "in" / "b.txt").write_text("three\n")
     run()
-    (tmp_path / "home" / "checkpoints" / "000001" / "commits" / "1").unlink()
+    (checkpoint_of(tmp_path / "home") / "commits" / "1").unlink()
     run()
     assert sorted(kafka.values(target)) == ["one", "three", "two"]
 

@@ -38,12 +38,25 @@ def _unusable(checkpoint: Checkpoint, epoch: int) -> str:
         plan, before = checkpoint.read(epoch), checkpoint.read(epoch - 1)
     except TornEntry as torn:
         return str(torn)
-    lost = plan is not None and before is not None and len(plan.texts) < len(before.texts)
-    return f"{checkpoint.location}/offsets/{epoch} has lost a source" if lost else ""
+    if plan is None or before is None:
+        return ""
+    if len(plan.texts) < len(before.texts):
+        return f"{checkpoint.location}/offsets/{epoch} has lost a source"
+    behind = _behind(before.kafka, plan.kafka)
+    return f"{checkpoint.location}/offsets/{epoch} ends before it begins ({behind})" if behind else ""
 
 
-def require_continuity(checkpoint: Checkpoint, before: int, positions: list[str]) -> None:
-    """The epoch before this one ends in Spark's log where we know that it ended."""
+def _behind(begins: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> str:
+    """Where a plan goes back: it was made from positions that were altered."""
+    return ", ".join(
+        f"{place} from {offset} to {ends[place]}"
+        for place, offset in sorted(begins.items())
+        if ends.get(place, offset) < offset
+    )
+
+
+def require_continuity(checkpoint: Checkpoint, before: int, positions: list[str], plan: Positions) -> None:
+    """The epoch before this one ends in Spark's log where we know that it ended, and this one goes on from there."""
     try:
         found = checkpoint.read(before)
     except TornEntry as torn:
@@ -53,6 +66,11 @@ def require_continuity(checkpoint: Checkpoint, before: int, positions: list[str]
             f"Spark's log has epoch {before} end at {', '.join(found.texts)}, but it was committed up to "
             f"{', '.join(positions)}: {checkpoint.location}/offsets/{before} was altered while the pipeline was "
             "running. Nothing more is written; the next start puts it back."
+        )
+    if behind := _behind(kafka_positions(positions), plan.kafka):
+        raise HomeMismatch(
+            f"Spark plans the epoch after {before} backwards ({behind}): it started from positions that were altered. "
+            "Nothing more is written; the next start plans it anew."
         )
 
 

@@ -249,6 +249,6 @@ def _diverged(pipeline: str, epoch: int, differences: list[str], cause: str) -> 
     return ReplayDiverged(
         f"pipeline {pipeline!r}, epoch {epoch} is committed already, and running it again gives something else "
         f"({cause}): {shown}. Usual causes: random or current-time functions, a lookup that changed, sums of "
-        "floating-point numbers (their last digits depend on row order: use decimals). To go on knowingly with the state of this "
-        "second run, start once with on_replay_divergence='warn'."
+        "floating-point numbers (their last digits depend on row order: use decimals). To go on knowingly with the "
+        "state of this second run, start once with on_replay_divergence='warn'."
     )

@@ -146,9 +146,9 @@ class EpochRunner:
 
     def _run(self, batch: Batch, epoch: int) -> None:
         taken = self.taken
-        if self._before is not None and self._before[0] == epoch - 1:
-            require_continuity(taken.checkpoint, *self._before)
         positions = taken.checkpoint.positions(epoch)
+        if self._before is not None and self._before[0] == epoch - 1:
+            require_continuity(taken.checkpoint, *self._before, positions)
         context = EpochContext(
             epoch=epoch,
             positions=positions.kafka,

@@ -183,8 +183,8 @@ class Transactor:
         if self._at_limit and self._clock() - self._began_at > self.timeout_ms / 1000:
             raise EpochTooLong(
                 f"pipeline {self.pipeline!r}, epoch {epoch} took longer than {self.timeout_ms / 1000:.0f} s, the "
-                "longest transaction that the broker allows (transaction.max.timeout.ms); it was aborted, nothing of it "
-                "is visible. Raise that setting on the brokers; or lower max_records_per_epoch and start once with "
+                "longest transaction that the broker allows (transaction.max.timeout.ms); it was aborted, nothing of "
+                "it is visible. Raise that setting on the brokers; or lower max_records_per_epoch and start once with "
                 "--replan (replan=True), which cuts the planned epoch into smaller ones."
             )
 

@@ -21,6 +21,7 @@ from onceward.epoch.recovery import Consent
 from onceward.epoch.runner import Stopping
 from onceward.epoch.takeover import TakenOver, TakeOver
 from onceward.pipeline.lease import LeaseKeeper, is_dead, this_process
+from onceward.pipeline.lost_input import is_lost_input
 
 FINAL: Final = (*errors.FINAL, AnalysisException)
 
@@ -71,7 +72,7 @@ def take_over(
         owner=Owner(pipeline=pipeline, lineage=deed.lineage, term=term.number, guarantee=guarantee),
         coordinator=Coordinator(
             sinks,
-            is_final=lambda error: isinstance(error, FINAL),
+            is_final=lambda error: isinstance(error, FINAL) or is_lost_input(error),
             clock=time.monotonic,
             sleep=stop.wait,  # a stop need not wait for a back-off
         ),

@@ -30,6 +30,7 @@ from onceward.pipeline.opening import take_over as take_home_over
 from onceward.pipeline.query import Query
 from onceward.pipeline.session import require_usable, write_no_checksums
 from onceward.pipeline.source import require_replayable
+from onceward.pipeline.source_topics import note, require_same_topics
 
 QUICK_LOGS: Final = {
     # Plain rename instead of Hadoop's FileContext, which forks a process each time; only for file: homes. It looks
@@ -123,6 +124,7 @@ class Pipeline:
         trust_ledger: bool = False,
         in_doubt: InDoubt | None = None,
         replan: bool = False,
+        accept_lost_input: bool = False,
         report: Callable[[str], None] = lambda _: None,
     ) -> Query:
         """Take the home and the transactional id over, find out what is committed, and run.
@@ -130,7 +132,8 @@ class Pipeline:
         trigger: None (as fast as possible), an interval such as "1s" or "500ms", or "once" (all there is, then end).
         take_over: fence a living driver at once. trust_ledger: go on although a sink's marker is gone or behind, after
         the ledger's last epoch; in_doubt: "committed" or "aborted", how the epoch ended that only the marker knew of.
-        replan: plan the next epoch anew, which was planned and not committed.
+        replan: plan the next epoch anew, which was planned and not committed. accept_lost_input: go on without events
+        that Kafka has deleted (with a source that has failOnDataLoss=false).
         """
         guarantee, spark = Guarantee(self.guarantee), self.source.sparkSession
         if in_doubt not in {None, "committed", "aborted"}:
@@ -139,10 +142,11 @@ class Pipeline:
             raise ConfigurationError(f"pipeline {self.name!r} has no sink; add .to(ow.KafkaSink(...))")
         require_usable(spark)
         if guarantee is Guarantee.EXACTLY_ONCE:
-            require_replayable(self.source, self.replayable_sources)
+            require_replayable(self.source, self.replayable_sources, accept_lost_input=accept_lost_input)
             self._require_both_halves()
         writer = _triggered(self.source.writeStream.queryName(self.name).outputMode(self.output_mode), trigger)
         home = open_home(self.home, spark)
+        topics = require_same_topics(self.source, home.storage)
         opened = take_home_over(
             home,
             self.name,
@@ -154,6 +158,8 @@ class Pipeline:
         )
         try:
             with fenced_first(opened.taken.term):  # an overtaken driver's Spark finds its folder gone
+                if topics is not None:
+                    note(topics, home.storage)
                 return self._run(opened, home, writer)
         except BaseException:
             opened.close()

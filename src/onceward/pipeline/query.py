@@ -10,11 +10,15 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from onceward.epoch.ledger import Entry
 from onceward.epoch.runner import EpochRunner, Stopping
-from onceward.errors import OncewardError, PipelineFenced
+from onceward.errors import HomeMismatch, OncewardError, PipelineFenced
+from onceward.pipeline.lost_input import input_lost
 from onceward.pipeline.opening import Opened
 
 COMMIT_LOG_S: Final = 10.0  # Spark writes its commit log within milliseconds after the epoch
 POLL_S: Final = 0.02
+# What Spark calls a log entry that somebody else has written: one that was there, one that came while it wrote its own
+# (a condition without a name, so it is known by its text).
+CONCURRENT: Final = ("CONCURRENT_STREAM_LOG_UPDATE", "Multiple streaming queries are concurrently using")
 
 
 class Query:
@@ -77,7 +81,17 @@ class Query:
             return failure  # rather than Spark's wrapping of it
         if failed is None or isinstance(failure, Stopping) or self._was_stopped(failed):
             return None
-        return self._overtaken_meanwhile() or failed
+        return self._overtaken_meanwhile() or self._shared_checkpoint(failed) or input_lost(failure or failed) or failed
+
+    def _shared_checkpoint(self, failed: BaseException) -> HomeMismatch | None:
+        """A folder belongs to one term, so whoever else writes into it is no driver of ours."""
+        if not any(told in str(failed) for told in CONCURRENT):
+            return None
+        return HomeMismatch(
+            f"another Spark query writes into {self._runner.taken.checkpoint.location}, which belongs to pipeline "
+            f"{self.name!r} alone. Nothing of the unfinished epoch is visible. Stop that query, then start again "
+            f"({str(failed).splitlines()[0]})"
+        )
 
     def _overtaken_meanwhile(self) -> PipelineFenced | None:
         """Whatever Spark has stumbled over: an overtaken driver's folder is gone, and that it was overtaken is news."""

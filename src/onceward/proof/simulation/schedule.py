@@ -36,11 +36,11 @@ class Shape:
 
 
 SHAPES: Final = (
-    Shape("kafka", 0, kafka=True, span=90),
-    Shape("kafka+store", 1, kafka=True, span=116),
-    Shape("kafka+2 stores", 2, kafka=True, span=139),
-    Shape("store", 1, kafka=False, span=90),
-    Shape("2 stores", 2, kafka=False, span=113),
+    Shape("kafka", 0, kafka=True, span=122),
+    Shape("kafka+store", 1, kafka=True, span=154),
+    Shape("kafka+2 stores", 2, kafka=True, span=180),
+    Shape("store", 1, kafka=False, span=113),
+    Shape("2 stores", 2, kafka=False, span=139),
 )
 BY_NAME: Final = {shape.name: shape for shape in SHAPES}
 
