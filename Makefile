@@ -12,10 +12,10 @@ LOCKS := $(wildcard src/onceward/jars/*.xml src/onceward/jars/*.sha256)
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 ARGS ?=
 
-.PHONY: help setup check format test demo bench prove clean
+.PHONY: help setup check format quick test test-all demo bench prove clean
 
 help:  ## what there is to make
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 	@echo '  ARGS="…" is handed on:  make demo ARGS="--kills 3"   make test ARGS="-k broker"'
 
 setup: $(STAMP)  ## the virtual environment in .venv, and the jars in the user's cache
@@ -47,8 +47,17 @@ format: $(STAMP)  ## put the code into shape
 	$(BIN)/ruff check --fix-only -q .
 	$(BIN)/ruff format .
 
-test: $(STAMP)  ## every test, on real processes, two at a time (one: ARGS="-n 0")
-	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder $(ARGS)
+# Two processes that take groups of tests, the longest first: tests/support/timings.py. What runs when: docs/testing.md.
+PYTEST = $(BIN)/python -m pytest -n 2 --dist loadscope --times
+
+quick: $(STAMP)  ## all tests that need no server and no JVM (under a minute)
+	$(PYTEST) --tier quick $(ARGS)
+
+test: $(STAMP)  ## the tests, on real processes, two at a time (one: ARGS="-n 0"; one room: ARGS=tests/sinks/files)
+	$(PYTEST) $(ARGS)
+
+test-all: $(STAMP)  ## every combination of kills, sinks and ways to write too (an hour)
+	$(PYTEST) --tier all $(ARGS)
 
 demo: $(STAMP)  ## kill an application at random, then bill every campaign to the cent
 	$(BIN)/onceward demo $(ARGS)

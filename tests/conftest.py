@@ -3,6 +3,7 @@
 import signal
 import uuid
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,8 @@ from support.driver import Driver
 from support.judge import Kafka
 from support.postgres import ACCESS, LOCKED
 
+pytest_plugins = ["support.tiers", "support.timings"]
+
 
 @pytest.fixture(scope="session")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevBroker]:
@@ -28,8 +31,8 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevBroker]:
 def kafka(broker: DevBroker) -> Iterator[Kafka]:
     """That broker as another client library sees it: topics of one's own, a feeder, a judge."""
     wire = Wire(Cluster(broker.bootstrap))
-    yield Kafka(broker.bootstrap, wire)
-    wire.close()
+    with closing(wire), closing(Kafka(broker.bootstrap, wire)) as kafka:
+        yield kafka
 
 
 @pytest.fixture(scope="session")

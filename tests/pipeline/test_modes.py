@@ -8,23 +8,16 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import onceward as ow
-from onceward import crashpoints
 from onceward.errors import ConfigurationError, HomeMismatch, SourceNotReplayable, SpeculationEnabled
-from onceward.pipeline import opening
 from onceward.pipeline.session import require_usable
 from support.home import checkpoint_of
 from support.judge import Kafka
 
 
-class Crash(Exception):
-    """Stands for the death of the driver."""
-
-
 def crashing_run(
-    spark: SparkSession, kafka: Kafka, name: str, home: Path, guarantee: str, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, kafka: Kafka, name: str, home: Path, guarantee: str, crash_at: Callable[[str | None], None]
 ) -> tuple[int, int]:
     """Feed, crash before or after writing, restart; how many were lost and how many doubled."""
-    monkeypatch.setattr(opening, "FINAL", (*opening.FINAL, Crash))  # a dead driver tries nothing again
     source, target = kafka.topic(2), kafka.topic(2)
 
     def pipeline() -> ow.Pipeline:
@@ -33,30 +26,23 @@ def crashing_run(
             ow.KafkaSink(kafka.bootstrap, topic=target), rows=lambda batch: batch.select("key", "value")
         )
 
-    def die_at(*points: str) -> Callable[..., None]:
-        def reach(reached: str, epoch: int | None = None) -> None:
-            if reached in points:
-                raise Crash(f"dies at {reached}")
-
-        return reach
-
-    for number, points in enumerate((["begun"], ["written"])):
+    for number, point in enumerate(("begun", "written")):
         kafka.feed(source, ((f"k{i}", f"{number}-{i}") for i in range(100)))
-        monkeypatch.setattr(crashpoints, "reach", die_at(*points))
-        with pytest.raises(Exception, match="dies at"):
+        crash_at(point)
+        with pytest.raises(Exception, match="Crash"):
             pipeline().start(trigger="once").wait(120)
-        monkeypatch.setattr(crashpoints, "reach", die_at())
+        crash_at(None)
         pipeline().start(trigger="once").wait(120)
     seen = Counter(kafka.values(target))
     return 200 - len(seen), sum(count - 1 for count in seen.values())
 
 
 def test_at_most_once_loses_at_least_once_doubles_exactly_once_does_neither(
-    spark: SparkSession, kafka: Kafka, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, kafka: Kafka, name: str, tmp_path: Path, crash_at: Callable[[str | None], None]
 ) -> None:
     """A5: the same two crashes, one before and one after writing."""
     verdicts = {
-        guarantee: crashing_run(spark, kafka, f"{name}-{guarantee}", tmp_path / guarantee, guarantee, monkeypatch)
+        guarantee: crashing_run(spark, kafka, f"{name}-{guarantee}", tmp_path / guarantee, guarantee, crash_at)
         for guarantee in ("at-most-once", "at-least-once", "exactly-once")
     }
     assert verdicts == {"at-most-once": (100, 0), "at-least-once": (0, 100), "exactly-once": (0, 0)}

@@ -41,8 +41,8 @@ def files(folder: Path, small: int) -> Output:
     def values() -> list[str]:
         if not target.exists():
             return []
-        found = pyarrow.dataset.dataset(target, format="parquet", partitioning="hive").to_table(columns=["value"])
-        return [str(value) for value in found.column("value").to_pylist()]
+        found = pyarrow.dataset.dataset(target, format="parquet", partitioning="hive")
+        return [str(value) for value in found.to_table().column("value").to_pylist()] if found.files else []
 
     def leftovers() -> list[str]:
         return [str(path) for path in staging.rglob("*") if path.is_file() and path.suffix != ".json"]

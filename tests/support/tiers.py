@@ -1,0 +1,162 @@
+"""Which tests run when (docs/testing.md): `--tier quick`, `--tier test` (what plain pytest runs) and `--tier all`.
+
+Every test is in exactly one of three places, so none can be in none: it is pure, or it needs a real server, or it is a
+combination of what others show already and is listed here, with its witness in `make test`.
+"""
+
+import sys
+from collections.abc import Iterable, Mapping
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+TIERS: Final = ("quick", "test", "all")  # each holds the one before it
+SERVERS: Final = frozenset({"broker", "cluster", "drivers", "own", "own_kafka", "postgres", "spark", "stack"})
+STARTS_A_SERVER: Final = frozenset({"java", "spark-submit", "initdb", "pg_ctl", "postgres"})
+
+# Not quick, though no fixture says so: they start servers or JVMs of their own, or simulate for many seconds.
+NOT_QUICK: Final = {
+    "tests/cli/test_kafka_command.py": ("*",),
+    "tests/cli/test_run_command.py": ("*",),
+    "tests/jars/test_cache.py": ("*",),
+    "tests/jars/test_java.py": ("*",),
+    "tests/kafka/test_dev_broker.py": ("*",),
+    "tests/pipeline/test_archive.py": ("*",),
+    "tests/pipeline/test_session.py": ("*",),
+    "tests/proof/test_simulation.py": (
+        "test_the_schedules_end_*", "test_the_search_*", "test_two_processes_*", "test_wherever_*",
+    ),
+    "tests/proof/test_stack.py": ("*",),
+    "tests/testing/test_kit.py": ("*",),
+}  # fmt: skip
+
+# The witness: what in `make test` shows the same. Patterns are matched against the test's name with its parameters.
+COMBINATIONS: Final = {
+    "tests/pipeline/test_kills.py": {
+        "test_a_driver_killed_at_every_named_point_*": "test_many_kills: every point, Kafka with all other sinks",
+        "test_a_driver_killed_at_random_*": "test_chaos_runs: kills at random moments",
+        "test_a_zombie_*[[]over-tasks]": "the short way; what fences is the same for both",
+        "test_a_transaction_that_timed_out_*[[]short-way]": "over tasks",
+        "test_a_python_worker_killed_*": "test_many_kills: a worker that dies writing to all sinks",
+        "test_a_broker_killed_*[[]short-way]": "over tasks",
+    },
+    "tests/pipeline/test_many_kills.py": {
+        "test_a_driver_killed_at_every_step_*[[]kafka-*]": "all sinks together; and without Kafka",
+        "test_a_zombie_*[[]kafka-postgres-decided]": "the same point where the ledger decides",
+        "test_a_zombie_*[[]postgres-files-voted#2]": "the same point where Kafka decides",
+        "test_an_epoch_in_doubt_*[[]kafka-postgres]": "all sinks together",
+    },
+    "tests/pipeline/test_modes_of_sinks.py": {
+        "test_*[[]files-at-*]": "the other sinks, and every guarantee over Kafka in test_modes",
+        "test_*[[]iceberg-at-*]": "Delta, whose rows are staged by the same code",
+    },
+    "tests/proof/test_chaos_runs.py": {
+        "test_three_brokers_*": "test_stack: a coordinator killed, transactions go on; `make prove` with three brokers",
+        "test_what_promises_less_*[[]at-*]": "Spark's own sink is caught by the same checker; test_modes per guarantee",
+        "test_the_documents_job_*": "the same file, and a verdict that it doubles",
+    },
+    "tests/sinks/files/test_conformance.py": {
+        "TestJson::*": "Parquet: a format only changes how a file is encoded (test_sink)",
+        "TestCsv::*": "Parquet: a format only changes how a file is encoded (test_sink)",
+    },
+    "tests/sinks/postgres/test_conformance.py": {
+        "TestPostgresSinkThatUpserts::*": "appending; what an upsert does is in test_commit and test_target",
+    },
+    "tests/demo/test_demo_command.py": {
+        "test_kept_it_runs_on_*": "the whole demo",
+        "test_a_job_that_dies_by_itself_*": "an interrupt, and a demo that is killed, clear away too",
+    },
+    "tests/apps/test_application.py": {
+        "test_at_least_once_charges_*": "test_modes: at-least-once doubles",
+    },
+}  # fmt: skip
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--tier",
+        choices=TIERS,
+        help="quick: without servers; test: with them (unless told otherwise); all: every combination too",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    _Watch.watching(config)
+
+
+def tier_of(item: pytest.Item) -> str:
+    """The smallest tier that runs it."""
+    if witness_of(item.nodeid) is not None:
+        return "all"
+    fixtures: list[str] = getattr(item, "fixturenames", [])
+    real = item.get_closest_marker("slow") or SERVERS & set(fixtures) or _matched(item.nodeid, NOT_QUICK) is not None
+    return "test" if real else "quick"
+
+
+def witness_of(nodeid: str) -> str | None:
+    """What shows the same in `make test`; None if this test is no mere combination."""
+    pattern = _matched(nodeid, COMBINATIONS)
+    return None if pattern is None else COMBINATIONS[nodeid.partition("::")[0]][pattern]
+
+
+def _matched(nodeid: str, patterns: Mapping[str, Iterable[str]]) -> str | None:
+    file, _, name = nodeid.partition("::")
+    return next((pattern for pattern in patterns.get(file, ()) if fnmatchcase(name, pattern)), None)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if not config.args or config.args == config.getini("testpaths"):
+        _require_matched(items)
+    named = any("::" in argument for argument in config.args)  # who names a test wants it
+    wanted: str = config.getoption("--tier") or ("all" if named else "test")
+    tiers = TIERS[: TIERS.index(wanted) + 1]
+    left_out = [item for item in items if tier_of(item) not in tiers]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if tier_of(item) in tiers]
+
+
+def _require_matched(items: list[pytest.Item]) -> None:
+    """A pattern that matches nothing is about a test that was renamed: it would run in a tier where nobody meant it."""
+    for file, patterns in [*COMBINATIONS.items(), *NOT_QUICK.items()]:
+        names = [item.nodeid.partition("::")[2] for item in items if item.nodeid.startswith(f"{file}::")]
+        for pattern in patterns:
+            if not any(fnmatchcase(name, pattern) for name in names):
+                raise pytest.UsageError(f"tests/support/tiers.py: no test of {file} is called {pattern}")
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Any:
+    _Watch.pure = item.nodeid if tier_of(item) == "quick" else None
+    try:
+        return (yield)
+    finally:
+        _Watch.pure = None
+
+
+class _Watch:
+    """A test that says it is pure, and starts a server or a JVM, fails."""
+
+    pure: str | None = None
+    _hooked = False
+
+    @classmethod
+    def watching(cls, _config: pytest.Config) -> None:
+        if not cls._hooked:  # an audit hook stays for the life of the process
+            cls._hooked = True
+            sys.addaudithook(cls._audit)
+
+    @classmethod
+    def _audit(cls, event: str, arguments: tuple[Any, ...]) -> None:
+        if event == "subprocess.Popen" and cls.pure is not None:
+            executable, command = arguments[:2]
+            words = [executable, *([command] if isinstance(command, (str, bytes)) else command)]
+            names = {Path(str(word, "utf-8") if isinstance(word, bytes) else str(word)).name for word in words[:2]}
+            if names & STARTS_A_SERVER:
+                raise AssertionError(
+                    f"{cls.pure} is in the quick tier and starts {command}: "
+                    "use a fixture of tests/conftest.py, or name it in NOT_QUICK"
+                )

@@ -1,0 +1,134 @@
+"""Where the time goes: the slowest tests, the time of each room, and which tests a worker gets next.
+
+`tests/durations.json` keeps what each test function took, for the order: the longest first, so that workers finish
+together. `--keep-durations` brings it up to date.
+"""
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+if TYPE_CHECKING:
+    from xdist.scheduler import LoadScopeScheduling
+
+KEPT: Final = Path(__file__).parents[1] / "durations.json"
+SLOWEST: Final = 20
+LONG_S: Final = 40.0  # a file that takes longer is shared out between the workers, one function at a time
+UNKNOWN_S: Final = 1.0
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--times", action="store_true", help=f"print the slowest {SLOWEST} tests and each room's time")
+    parser.addoption("--keep-durations", action="store_true", help=f"note in {KEPT.name} how long each test took")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput"):  # one of several processes; its parent hears of every test
+        config.pluginmanager.register(Times(config), "times")
+
+
+class Times:
+    """Sums up what tests report."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+        self._took: Counter[str] = Counter()  # by node id: setup, call and teardown
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self._took[report.nodeid] += report.duration  # type: ignore[assignment] # seconds, not a count
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        if self._config.getoption("--times") and self._took:
+            terminalreporter.section(f"slowest {SLOWEST} tests")
+            for nodeid, seconds in self._took.most_common(SLOWEST):
+                terminalreporter.write_line(f"{seconds:7.1f} s  {nodeid}")
+            terminalreporter.section("time of each room")
+            rooms: Counter[str] = Counter()
+            tests: Counter[str] = Counter()
+            for nodeid, seconds in self._took.items():
+                rooms[room_of(nodeid)] += seconds  # type: ignore[assignment]
+                tests[room_of(nodeid)] += 1
+            for room, seconds in rooms.most_common():
+                terminalreporter.write_line(f"{seconds:7.1f} s  {tests[room]:4d} tests  {room}")
+            terminalreporter.write_line(f"{sum(rooms.values()):7.1f} s  {sum(tests.values()):4d} tests  all rooms")
+
+    def pytest_sessionfinish(self) -> None:
+        if self._config.getoption("--keep-durations"):
+            found: defaultdict[str, float] = defaultdict(float)
+            for nodeid, seconds in self._took.items():
+                found[function_of(nodeid)] += seconds
+            kept = {**kept_durations(), **{name: round(seconds, 1) for name, seconds in found.items()}}
+            lines = {name: seconds for name, seconds in sorted(kept.items()) if seconds >= 1}
+            KEPT.write_text(json.dumps(lines, indent=1) + "\n")
+
+
+def room_of(nodeid: str) -> str:
+    """tests/<room>, and for the many kinds of sinks one room each."""
+    folders = nodeid.partition("::")[0].split("/")[:-1]
+    return "/".join(folders[: 3 if "sinks" in folders else 2])
+
+
+def function_of(nodeid: str) -> str:
+    """Without parameters."""
+    return nodeid.partition("[")[0]
+
+
+def kept_durations() -> dict[str, float]:
+    found: dict[str, float] = json.loads(KEPT.read_text()) if KEPT.exists() else {}
+    return found
+
+
+def groups_of(nodeids: Iterable[str], kept: dict[str, float]) -> dict[str, str]:
+    """For each test its group, which one worker runs in a row: its file, or its function where the file is long.
+
+    A file whose time is that of one test stays whole: the others use what that one has set up.
+    """
+    files: defaultdict[str, dict[str, float]] = defaultdict(dict)
+    for nodeid in nodeids:
+        name = function_of(nodeid)
+        files[name.partition("::")[0]][name] = kept.get(name, 0.0)
+    split = {
+        file
+        for file, took in files.items()
+        if sum(took.values()) > LONG_S and max(took.values()) < 0.7 * sum(took.values())
+    }
+    return {nodeid: function_of(nodeid) if (file := nodeid.partition("::")[0]) in split else file for nodeid in nodeids}
+
+
+def longest_first(nodeids: list[str], kept: dict[str, float]) -> list[str]:
+    """Groups in the order in which workers take them."""
+    groups = groups_of(nodeids, kept)
+    took: defaultdict[str, float] = defaultdict(float)
+    for name in dict.fromkeys(map(function_of, nodeids)):
+        took[next(groups[it] for it in nodeids if function_of(it) == name)] += kept.get(name, UNKNOWN_S)
+    return sorted(took, key=lambda group: -took[group])
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> "LoadScopeScheduling | None":
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByGroup(LoadScopeScheduling):
+        """A worker that has nothing left takes the longest group that nobody has."""
+
+        def schedule(self) -> None:
+            if self.collection is None and self.registered_collections:
+                nodeids = list(next(iter(self.registered_collections.values())))
+                kept = kept_durations()
+                self._groups = groups_of(nodeids, kept)
+                self._order = longest_first(nodeids, kept)
+            super().schedule()
+
+        def _split_scope(self, nodeid: str) -> str:
+            return self._groups[nodeid]
+
+        def _assign_work_unit(self, node: Any) -> None:
+            first = next(group for group in self._order if group in self.workqueue)
+            self.workqueue.move_to_end(first, last=False)
+            super()._assign_work_unit(node)
+
+    return ByGroup(config, log) if config.getoption("dist") == "loadscope" else None
