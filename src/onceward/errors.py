@@ -5,6 +5,7 @@ OncewardError
 │   ├── InvalidName             a pipeline name that is no valid id
 │   ├── InvalidRows             columns or types a sink cannot take
 │   ├── SourceNotReplayable     the first half of end to end is missing
+│   ├── SourceReplaced          a source topic was deleted and made again: positions are those of the old one
 │   ├── SinkNotTransactional    the second half of end to end is missing
 │   ├── SpeculationEnabled      Spark may run a task twice at once
 │   ├── TransactionsUnsupported the broker lacks transaction.version 2
@@ -17,8 +18,10 @@ OncewardError
 ├── PipelineFenced              a newer driver owns the pipeline; this one adds nothing more
 ├── ReplayDiverged              a replay differs from what readers have already seen
 ├── MarkerMissing               committed epochs are known, but Kafka has no marker of them
+├── InputLost                   Kafka has deleted events that the pipeline has not read yet
 ├── LedgerCorrupt               a file of ours fails its checksum, is cut short or is gone
 ├── EpochFailed                 an epoch was aborted as often as allowed; nothing of it is visible
+├── EpochTooLong                an epoch takes longer than the broker's longest transaction; nothing of it is visible
 ├── CommitUnproven              whether an epoch is out could not be learned in time
 ├── CommitUnfinished            an epoch is decided and not yet visible in every sink; the next start goes on
 ├── StagingLost                 what was staged for a decided epoch is gone
@@ -33,6 +36,8 @@ OncewardError
 ├── DevBrokerError              the development broker could not be started or stopped
 └── PipelineFileError           the file given to `onceward run` has no usable build(spark)
 """
+
+from typing import Final
 
 
 class OncewardError(Exception):
@@ -53,6 +58,10 @@ class InvalidRows(ConfigurationError):
 
 class SourceNotReplayable(ConfigurationError):
     """Exactly-once needs a source that can give the same events again."""
+
+
+class SourceReplaced(ConfigurationError):
+    """A source topic has another id than the one that the home's positions are about."""
 
 
 class SinkNotTransactional(ConfigurationError):
@@ -103,12 +112,20 @@ class MarkerMissing(OncewardError):
     """The ledger knows committed epochs and Kafka has no marker: starting from zero would duplicate."""
 
 
+class InputLost(OncewardError):
+    """Events between the last committed position and what Kafka still has are gone."""
+
+
 class LedgerCorrupt(OncewardError):
     """A ledger file fails its checksum, is cut short or is missing."""
 
 
 class EpochFailed(OncewardError):
     """The epoch was aborted as often as allowed; nothing of it is visible."""
+
+
+class EpochTooLong(OncewardError):
+    """The epoch's transaction was aborted by its timeout, and the broker grants no longer one."""
 
 
 class CommitUnproven(OncewardError):
@@ -161,6 +178,23 @@ class DevBrokerError(OncewardError):
 
 class PipelineFileError(OncewardError):
     """The file has no usable build(spark)."""
+
+
+# Doing these again would give the same: the pipeline stops and says so.
+FINAL: Final = (
+    BrokerRefused,
+    CommitUnfinished,
+    CommitUnproven,
+    ConfigurationError,
+    EpochTooLong,
+    LedgerCorrupt,
+    MarkerMissing,
+    PipelineFenced,
+    RecordTooLarge,
+    ReplayDiverged,
+    RowsDropped,
+    StagingLost,
+)
 
 
 def revive(name: str, message: str) -> OncewardError:

@@ -23,6 +23,7 @@ from onceward.demo.feeder import CLOSING_MS, heartbeat
 from onceward.demo.outputs import seen
 from onceward.pipeline.host import load_module
 from onceward.proof.chaos.postgres import PostgresServer
+from support.home import checkpoint_of
 from support.judge import Kafka
 from support.postgres import Database
 from support.tutorial import tutorial_file
@@ -82,7 +83,7 @@ class Shop:
         self._await(queries, lambda: _read_to_the_end(queries[0], read, half))
         done = [_stopped(query) for query in queries]
         for pipeline in ("clean", "aggregate", "attribute", "load"):
-            commits = self.places.home(pipeline) / "checkpoint" / "commits"
+            commits = checkpoint_of(self.places.home(pipeline)) / "commits"
             max(commits.glob("[0-9]*"), key=lambda it: int(it.name)).unlink()
         self.feed(self.made.records[half:])
         queries = [pipeline.start(trigger="200ms") for pipeline in build()]

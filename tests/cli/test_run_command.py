@@ -13,6 +13,7 @@ import pytest
 
 from onceward import processes
 from support.driver import Driver
+from support.home import checkpoint_of
 from support.judge import Kafka
 from support.waiting import eventually
 
@@ -61,7 +62,7 @@ def test_the_readmes_pipeline_runs_once_and_stops_cleanly_at_sigterm(
     assert it.finish()["ended"] == "SIGTERM"
     eventually(lambda: not any(Path(f"/proc/{pid}").exists() for pid in children), "nothing is left behind", 10)
     assert sorted(kafka.values("counts")) == ["1", "2", "3"]
-    assert list((tmp_path / "home" / "checkpoint" / "commits").glob("1"))  # the epoch in hand was finished
+    assert list((checkpoint_of(tmp_path / "home") / "commits").glob("1"))  # the epoch in hand was finished
 
 
 TWO = """

@@ -11,7 +11,8 @@ class Memory:
         return self.files.get(name)
 
     def names(self, folder: str) -> list[str]:
-        return sorted(name.removeprefix(f"{folder}/") for name in self.files if name.startswith(f"{folder}/"))
+        inside = (name.removeprefix(f"{folder}/") for name in self.files if name.startswith(f"{folder}/"))
+        return sorted({name.split("/")[0] for name in inside})
 
     def replace(self, name: str, data: bytes, *, sync: bool = True) -> None:  # noqa: ARG002
         self.files[name] = data
@@ -21,6 +22,12 @@ class Memory:
 
     def remove(self, name: str) -> None:
         self.files.pop(name, None)
+
+    def move(self, folder: str, to: str) -> bool:
+        inside = [name for name in self.files if name.startswith(f"{folder}/")]
+        for name in inside:
+            self.files[to + name.removeprefix(folder)] = self.files.pop(name)
+        return bool(inside)
 
     def sync(self, name: str) -> None:
         assert name in self.files

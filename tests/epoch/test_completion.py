@@ -141,13 +141,13 @@ class TestTheNextStart:
 
     def test_it_commits_what_was_voted_for_and_asks_nothing_else(self) -> None:
         world = world_of("kafka", script={("table", "commit"): [Lost("away")]})
-        world.coordinator.commit(CONTEXT, self.votes("files", "table", "lake"))
+        world.coordinator.commit(CONTEXT, self.votes("files", "table", "lake"), world.keep_on)
         assert world.lines() == ["files.commit", "table.commit!", "lake.commit", "journal.keep_on", "table.commit"]
 
     def test_sinks_that_took_no_part_are_not_asked(self) -> None:
         """One that was added since."""
         world = world_of(None)
-        world.coordinator.commit(CONTEXT, self.votes("table"))
+        world.coordinator.commit(CONTEXT, self.votes("table"), world.keep_on)
         assert world.lines() == ["table.commit"]
 
     def test_lost_staging_is_named_with_the_epoch_even_without_kafka_positions(self) -> None:
@@ -160,7 +160,7 @@ class TestTheNextStart:
 
         world.sinks["files"].commit = gone  # type: ignore[method-assign]
         with pytest.raises(CommitUnfinished, match=r"epoch 7 .*'files'.*StagingLost.*Its input: see the ledger"):
-            world.coordinator.commit(without, self.votes("files"))
+            world.coordinator.commit(without, self.votes("files"), world.keep_on)
 
     def test_it_aborts_the_epoch_after_it_in_every_sink_the_decider_first(self) -> None:
         world = world_of("kafka", script={("table", "abort"): [Lost("away")]})

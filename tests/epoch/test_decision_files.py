@@ -99,9 +99,9 @@ class TestDamage:
     def test_an_entry_of_a_newer_format_within_a_slot_is_refused(
         self, decided: Decisions, storage: LocalStorage
     ) -> None:
-        newer = msgspec.structs.replace(entry(6), format=3)
+        newer = msgspec.structs.replace(entry(6), format=4)
         storage.replace(file_of(6, 0), seal(Slot(lineage="L", epoch=6, slot=0, term=1, decided=newer)))
-        with pytest.raises(HomeMismatch, match=r"an entry of format 3, written by a newer Onceward.*up to 2"):
+        with pytest.raises(HomeMismatch, match=r"an entry of format 4, written by a newer Onceward.*up to 3"):
             decided.of(6)
 
     @pytest.mark.usefixtures("decided")

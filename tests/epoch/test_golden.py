@@ -5,7 +5,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from epoch.samples import DECISION_1, DEED, ENTRY_1, ENTRY_2, FILES_OUTCOME, HOLDER, LINEAGE, OUTCOME
+from epoch.samples import DECISION_1, DEED, ENTRY_1, ENTRY_2, ENTRY_3, FILES_OUTCOME, HOLDER, LINEAGE, OUTCOME
 from onceward.epoch import decisions, home, ledger, term
 from onceward.epoch.decisions import Decisions, Slot
 from onceward.epoch.home import Deed
@@ -20,6 +20,7 @@ GOLDEN = Path(__file__).parent.parent / "golden"
 FILES = {
     "ledger-1.json": (Entry, ENTRY_1, ledger.FORMAT),
     "ledger-2.json": (Entry, ENTRY_2, ledger.FORMAT),
+    "ledger-3.json": (Entry, ENTRY_3, ledger.FORMAT),
     "decision-1.json": (Slot, DECISION_1, decisions.FORMAT),
     "deed-1.json": (Deed, DEED, home.FORMAT),
     "holder-1.json": (Holder, HOLDER, term.FORMAT),
@@ -75,7 +76,19 @@ def test_a_decision_of_format_1_is_found_and_its_epoch_is_closed_to_others(tmp_p
     storage = LocalStorage(tmp_path)
     storage.replace("decisions/000000000042-000001.json", (GOLDEN / "decision-1.json").read_bytes())
     heir = Decisions(storage, LINEAGE, 4)
-    assert heir.last() == heir.close(42) == DECISION_1.decided
+    assert DECISION_1.decided is not None
+    assert heir.last() == heir.close(42) == msgspec.structs.replace(DECISION_1.decided, decider=None)
+
+
+def test_up_to_format_2_the_word_ledger_is_the_ledger_unless_a_kafka_sink_has_that_name(tmp_path: Path) -> None:
+    """Trap 25: words of ours and names of users share no namespace; old files are told apart by what they hold."""
+    found = Ledger(LocalStorage(tmp_path), {}, LINEAGE)
+    by_ledger = msgspec.structs.replace(ENTRY_2, decider="ledger", sinks={"ledger": ENTRY_2.sinks["files"]})
+    by_sink = msgspec.structs.replace(ENTRY_2, epoch=42, decider="ledger", sinks={"ledger": ENTRY_2.sinks["kafka"]})
+    newer = msgspec.structs.replace(ENTRY_3, epoch=43, decider="ledger")
+    for entry in (by_ledger, by_sink, newer):
+        found.write(entry)
+    assert [entry.decider for entry in found.newest(3)] == [None, "ledger", "ledger"]
 
 
 def test_a_start_without_what_it_resolved_is_read(tmp_path: Path) -> None:
@@ -101,8 +114,8 @@ def test_a_marker_of_format_1_is_read_by_this_build() -> None:
 
 def test_a_newer_format_is_refused_and_both_numbers_are_named(tmp_path: Path) -> None:
     storage = LocalStorage(tmp_path)
-    storage.replace("ledger/000000000041-000002.json", seal(msgspec.structs.replace(ENTRY_2, format=3)))
-    with pytest.raises(HomeMismatch, match=r"format 3, written by a newer Onceward; this one reads up to 2"):
+    storage.replace("ledger/000000000041-000002.json", seal(msgspec.structs.replace(ENTRY_2, format=4)))
+    with pytest.raises(HomeMismatch, match=r"format 4, written by a newer Onceward; this one reads up to 3"):
         Ledger(storage, {}, LINEAGE).read(41)
 
 

@@ -7,13 +7,13 @@ import pytest
 from onceward.epoch.decisions import Decisions
 from onceward.epoch.home import Home
 from onceward.epoch.inspection import Doubt, deed_of, epochs, in_doubt, resolutions
-from onceward.epoch.ledger import DECIDED, DONE, LEDGER, PREPARED, Entry, Ledger
+from onceward.epoch.ledger import DECIDED, DONE, PREPARED, Entry, Ledger
 from onceward.epoch.sealed import seal
 from onceward.epoch.term import Start
 from onceward.errors import HomeMismatch, LedgerCorrupt
 
 
-def entry(epoch: int, phase: str = DONE, decider: str = LEDGER, term: int = 1) -> Entry:
+def entry(epoch: int, phase: str = DONE, decider: str | None = None, term: int = 1) -> Entry:
     return Entry(pipeline="p", lineage="L", term=term, epoch=epoch, phase=phase, positions=["7"], decider=decider)
 
 

@@ -7,14 +7,16 @@ from typing import Any
 import pytest
 
 from onceward.epoch.contract import LastCommit
-from onceward.epoch.ledger import DECIDED, DONE, LEDGER, PREPARED, Entry, Ledger, SinkEntry
+from onceward.epoch.ledger import DECIDED, DONE, PREPARED, Entry, Ledger, SinkEntry
 from onceward.epoch.outcome import Outcome, TopicPartition
-from onceward.epoch.recovery import NEVER, Known, Recovered, by_ledger, by_marker, check_marker
+from onceward.epoch.recovery import NEVER, Consent, Known, Recovered, by_ledger, by_marker, check_marker
 from onceward.epoch.storage import LocalStorage
 from onceward.errors import HomeMismatch, LedgerCorrupt, MarkerMissing
 
 
-def entry(epoch: int, *, phase: str = DONE, term: int = 1, decider: str = "kafka", sinks: str = "kafka files") -> Entry:
+def entry(
+    epoch: int, *, phase: str = DONE, term: int = 1, decider: str | None = "kafka", sinks: str = "kafka files"
+) -> Entry:
     votes = {name: SinkEntry.of(Outcome(rows=2, digest=7), committable={"version": 1}) for name in sinks.split()}
     return Entry(
         pipeline="p", lineage="L", term=term, epoch=epoch, phase=phase, positions=["7"], decider=decider, sinks=votes
@@ -26,7 +28,8 @@ def last(epoch: int, *, lineage: str = "L", term: int = 1) -> LastCommit:
 
 
 def known(**facts: Any) -> Known:
-    return Known(**{"pipeline": "p", "lineage": "L", "term": 3, "recorded": None, **facts})
+    consent = Consent(**{name: facts.pop(name) for name in ("trust_ledger", "in_doubt") if name in facts})
+    return Known(**{"pipeline": "p", "lineage": "L", "term": 3, "recorded": None, "consent": consent, **facts})
 
 
 @pytest.fixture
@@ -74,7 +77,7 @@ class TestKafkaDecidesAlone:
             assert named in str(refused.value)
 
     def test_a_marker_behind_the_ledger_can_be_overruled_as_the_message_says(self, ledger: Ledger) -> None:
-        assert self.start(ledger, last(4), recorded=entry(6), pending=7, trust_ledger=True) == Recovered(6)
+        assert self.start(ledger, last(4), recorded=entry(6), pending=6, trust_ledger=True) == Recovered(6)
 
     def test_trusting_the_ledger_never_overrules_a_newer_marker(self, ledger: Ledger) -> None:
         assert self.start(ledger, last(6), recorded=entry(5), trust_ledger=True) == Recovered(6, last(6))
@@ -82,16 +85,40 @@ class TestKafkaDecidesAlone:
     def test_a_missing_marker_is_explained_and_never_means_zero(self, ledger: Ledger) -> None:
         """Trap 6: offsets of an idle group expire."""
         with pytest.raises(MarkerMissing) as refused:
-            self.start(ledger, recorded=entry(6), pending=6)
+            self.start(ledger, recorded=entry(6), pending=6, marked=True)
         for named in ("'p'", "up to epoch 6", "offsets.retention.minutes", "No epoch is in doubt", "--trust-ledger"):
             assert named in str(refused.value)
 
     def test_a_missing_marker_names_the_epoch_in_doubt(self, ledger: Ledger) -> None:
-        with pytest.raises(MarkerMissing, match=r"Epoch 7 was planned and is in doubt: compare the output topics"):
-            self.start(ledger, recorded=entry(6), pending=7)
+        with pytest.raises(
+            MarkerMissing, match=r"Epoch 7 is in doubt: .*Compare the output topics.*in_doubt='committed'"
+        ):
+            self.start(ledger, recorded=entry(6), pending=7, marked=True)
 
     def test_a_missing_marker_with_a_trusted_ledger_goes_on_after_its_last_epoch(self, ledger: Ledger) -> None:
-        assert self.start(ledger, recorded=entry(6), pending=7, trust_ledger=True) == Recovered(6)
+        assert self.start(ledger, recorded=entry(6), pending=6, marked=True, trust_ledger=True) == Recovered(6)
+
+    def test_a_first_epoch_in_doubt_whose_marker_is_gone_is_not_taken_for_never_committed(self, ledger: Ledger) -> None:
+        """Trap 24: a marker was written before the first epoch, so none means that it is gone."""
+        assert self.start(ledger, pending=0) == Recovered(NEVER)
+        with pytest.raises(MarkerMissing, match=r"'p' has run before.*Epoch 0 is in doubt"):
+            self.start(ledger, pending=0, marked=True)
+
+    def test_an_epoch_in_doubt_without_a_marker_is_what_the_person_says(self, ledger: Ledger) -> None:
+        """B10: both answers can be given, and without one nothing is assumed."""
+        facts: dict[str, Any] = {"recorded": entry(6), "pending": 7, "marked": True, "trust_ledger": True}
+        with pytest.raises(MarkerMissing, match=r"epoch 7 of 'p' is in doubt.*in_doubt='aborted'"):
+            self.start(ledger, **facts)
+        assert self.start(ledger, **facts, in_doubt="aborted") == Recovered(6)
+        assert self.start(ledger, **facts, in_doubt="committed") == Recovered(7, on_trust=True)
+
+    def test_sparks_commit_log_is_evidence_enough(self, ledger: Ledger) -> None:
+        facts: dict[str, Any] = {"recorded": entry(6), "pending": 7, "marked": True, "trust_ledger": True}
+        assert self.start(ledger, **facts, seen=7) == Recovered(7, on_trust=True)
+        assert self.start(ledger, **facts, seen=7, in_doubt="aborted") == Recovered(7, on_trust=True)
+
+    def test_a_marker_that_says_nothing_yet_is_a_first_start(self, ledger: Ledger) -> None:
+        assert self.start(ledger, last(NEVER), pending=0, marked=True) == Recovered(NEVER, last(NEVER))
 
     def test_an_epoch_that_a_sink_taken_out_since_has_voted_for_is_not_forgotten(self, ledger: Ledger) -> None:
         """B5: Kafka is the only sink now, but the files of epoch 5 are decided and not yet visible."""
@@ -128,6 +155,15 @@ class TestKafkaDecidesForOthers:
         ledger.write(entry(0, phase=PREPARED))
         assert self.start(ledger, None, pending=0) == Recovered(NEVER)
 
+    def test_without_a_marker_another_sinks_marker_is_evidence(self, ledger: Ledger) -> None:
+        """PostgreSQL has epoch 5, so Kafka has it too: sinks commit only what is decided."""
+        votes = entry(5, phase=PREPARED)
+        ledger.write(votes)
+        facts: dict[str, Any] = {"recorded": entry(4), "pending": 5, "marked": True, "trust_ledger": True}
+        assert self.start(ledger, None, **facts, seen=5) == Recovered(5, unfinished=votes, on_trust=True)
+        assert self.start(ledger, None, **facts, in_doubt="committed") == Recovered(5, unfinished=votes, on_trust=True)
+        assert self.start(ledger, None, **facts, in_doubt="aborted") == Recovered(4)
+
     def test_a_finished_epoch_needs_nothing(self, ledger: Ledger) -> None:
         ledger.write(entry(5))
         assert self.start(ledger, last(5), recorded=entry(5), pending=5) == Recovered(5, last(5))
@@ -161,7 +197,7 @@ class TestKafkaDecidesForOthers:
 
 class TestTheLedgerDecides:
     def decided(self, epoch: int, term: int = 1) -> Entry:
-        return entry(epoch, phase=DECIDED, term=term, decider=LEDGER, sinks="files table")
+        return entry(epoch, phase=DECIDED, term=term, decider=None, sinks="files table")
 
     def test_a_first_start_has_nothing_out(self) -> None:
         assert by_ledger(known(), None) == Recovered(NEVER)

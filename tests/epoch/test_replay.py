@@ -93,7 +93,7 @@ class TestWhatIsExpected:
     )
     def test_a_missing_entry_of_an_epoch_that_is_out_is_named(self, ledger: Ledger, recovered: Recovered) -> None:
         """E9: a replay that cannot be checked is not taken on trust."""
-        with pytest.raises(LedgerCorrupt, match=r"epoch 5 of 'p' is out .*entry is missing.*backup"):
+        with pytest.raises(LedgerCorrupt, match=r"epoch 5 of 'p' is committed .*entry is missing.*backup"):
             expected(ledger, recovered)
 
 

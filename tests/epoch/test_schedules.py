@@ -1,6 +1,6 @@
 """Thousands of epochs with random failures: a pure checker judges what the sinks were asked, and can itself fail."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from random import Random
 from typing import Any
@@ -168,7 +168,7 @@ class RedoesTheUnknown(Coordinator):
 
 class CommitsFirst(Coordinator):
     def _decide(self, context: EpochContext, attempted: Attempted, journal: Journal) -> Verdict:
-        self.commit(context, attempted.sinks)
+        self.commit(context, attempted.sinks, lambda: None)
         return super()._decide(context, attempted, journal)
 
 
@@ -179,14 +179,14 @@ class TakesAbortedForCommitted(Coordinator):
 
 
 class LogsAndGoesOn(Coordinator):
-    def commit(self, context: EpochContext, parts: Mapping[str, Voted]) -> None:
+    def commit(self, context: EpochContext, parts: Mapping[str, Voted], keep_on: Callable[[], None]) -> None:
         with suppress(CommitUnfinished):
-            super().commit(context, parts)
+            super().commit(context, parts, keep_on)
 
 
 class CommitsOnlyTheFirst(Coordinator):
-    def commit(self, context: EpochContext, parts: Mapping[str, Voted]) -> None:
-        super().commit(context, dict(list(parts.items())[:1]))
+    def commit(self, context: EpochContext, parts: Mapping[str, Voted], keep_on: Callable[[], None]) -> None:
+        super().commit(context, dict(list(parts.items())[:1]), keep_on)
 
 
 class GivesUpAbortsHalfway(Coordinator):
@@ -213,9 +213,9 @@ class DeciderFirst(Coordinator):
 
 
 class NotesNothing(Coordinator):
-    def run(self, context: EpochContext, rows: Mapping[str, Any], journal: Any, count: Any) -> Attempted:
+    def carry_out(self, context: EpochContext, rows: Any, journal: Any, count: Any, keep_on: Any = None) -> Attempted:
         journal.prepare = lambda _: None
-        return super().run(context, rows, journal, count)
+        return super().carry_out(context, rows, journal, count, keep_on)
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 import onceward as ow
 from onceward.errors import ConfigurationError, HomeMismatch, SourceNotReplayable, SpeculationEnabled
 from onceward.pipeline.session import require_usable
+from support.home import checkpoint_of
 from support.judge import Kafka
 
 
@@ -118,7 +119,7 @@ def test_files_are_a_replayable_source_and_the_marker_rides_on_the_output_topic(
     run()
     (tmp_path / "in" / "b.txt").write_text("three\n")
     run()
-    (tmp_path / "home" / "checkpoint" / "commits" / "1").unlink()
+    (checkpoint_of(tmp_path / "home") / "commits" / "1").unlink()
     run()
     assert sorted(kafka.values(target)) == ["one", "three", "two"]
 

@@ -19,6 +19,7 @@ from onceward.errors import (
     TopicUnusable,
 )
 from onceward.jars import broker_jars, java_command
+from support.home import checkpoint_of
 from support.judge import Kafka
 
 WAYS = pytest.mark.parametrize("small", [10 << 20, 0], ids=["short-way", "over-tasks"])
@@ -314,10 +315,10 @@ def test_a_deleted_checkpoint_is_refused(spark: SparkSession, kafka: Kafka, name
     source, target = kafka.topic(1), kafka.topic(1)
     kafka.feed(source, [("k", "v")])
     run_once(copy(spark, kafka, name, tmp_path / "home", source, target))
-    (tmp_path / "home" / "checkpoint" / "metadata").unlink()
+    (checkpoint_of(tmp_path / "home") / "metadata").unlink()
     with pytest.raises(HomeMismatch, match="metadata"):
         copy(spark, kafka, name, tmp_path / "home", source, target).start()
-    shutil.rmtree(tmp_path / "home" / "checkpoint")
+    shutil.rmtree(checkpoint_of(tmp_path / "home"))
     with pytest.raises(HomeMismatch, match="checkpoint"):
         copy(spark, kafka, name, tmp_path / "home", source, target).start()
 

@@ -12,7 +12,8 @@ from pyspark.sql import DataFrame, SparkSession
 import onceward as ow
 from onceward import crashpoints
 from onceward.epoch.outcome import TopicPartition
-from onceward.errors import BrokerRefused, HomeInUse, LedgerCorrupt, MarkerMissing, PipelineFenced, ReplayDiverged
+from onceward.errors import BrokerRefused, HomeInUse, HomeMismatch, LedgerCorrupt, MarkerMissing, ReplayDiverged
+from support.home import checkpoint_of
 from support.judge import Kafka
 from support.waiting import eventually
 
@@ -137,28 +138,34 @@ def test_epochs_whose_commit_log_was_lost_are_replayed_and_not_written(
         kafka.feed(topics[0], [("a", str(number))])
         run(build())
     for number in (1, 2):
-        (tmp_path / "home" / "checkpoint" / "commits" / str(number)).unlink()
+        (checkpoint_of(tmp_path / "home") / "commits" / str(number)).unlink()
     kafka.feed(topics[0], [("a", "x")])
     run(build())
     assert kafka.values(topics[1]) == ["1", "2", "3", "4"]
 
 
-def test_positions_that_changed_under_a_committed_epoch_are_noticed(
-    kafka: Kafka, topics: tuple[str, str], build: Build, tmp_path: Path
+@pytest.mark.parametrize("finished", [True, False], ids=["finished", "to-be-replayed"])
+def test_positions_that_were_altered_under_a_committed_epoch_are_put_back(
+    kafka: Kafka, topics: tuple[str, str], build: Build, tmp_path: Path, finished: bool
 ) -> None:
-    """Spark's offset log lost an entry and wrote another: what is out would not match what is read."""
+    """E9: Spark would go on from whatever its log says; the ledger knows where the epoch ended."""
     for number in range(2):
         kafka.feed(topics[0], [("a", str(number))])
         run(build())
-    checkpoint = tmp_path / "home" / "checkpoint"
-    (checkpoint / "commits" / "1").unlink()
+    checkpoint = checkpoint_of(tmp_path / "home")
+    if not finished:
+        (checkpoint / "commits" / "1").unlink()
     entry = checkpoint / "offsets" / "1"
     first = (checkpoint / "offsets" / "0").read_text().splitlines()
     lines = entry.read_text().splitlines()
     entry.write_text("\n".join([*lines[:2], *first[2:]]))
-    with pytest.raises(ReplayDiverged, match=r"epoch 1.*offset log"):
-        run(build())
+    told: list[str] = []
+    run(build(), report=told.append)
+    assert any("offsets/1 said" in line and "put back from the ledger" in line for line in told)
     assert kafka.values(topics[1]) == ["1", "2"]
+    kafka.feed(topics[0], [("a", "x")])
+    run(build())
+    assert kafka.values(topics[1]) == ["1", "2", "3"]
 
 
 def test_a_missing_marker_is_explained_and_can_be_overruled(
@@ -215,7 +222,7 @@ def test_a_marker_that_kafka_refuses_stops_the_pipeline_with_the_reason(
     (tmp_path / "in" / "a.txt").write_text("one")
     lines = spark.readStream.format("text").load(str(tmp_path / "in"))
     sink = ow.KafkaSink(kafka.bootstrap, topic=target)
-    monkeypatch.setattr(sink, "_marker_positions", lambda _: {TopicPartition("no-such-topic", 0): 0})
+    monkeypatch.setattr(sink, "marker_places", lambda *_: {TopicPartition("no-such-topic", 0): 0})
     with pytest.raises(BrokerRefused, match=r"no-such-topic.*UNKNOWN_TOPIC_OR_PARTITION.*nothing of it is visible"):
         run(ow.Pipeline(name, home=tmp_path / "home", source=lines).to(sink))
     assert kafka.values(target) == []
@@ -234,31 +241,31 @@ def test_a_second_pipeline_object_on_a_living_home_is_refused(
     assert kafka.values(topics[1]) == ["1", "2"]
 
 
-def test_a_driver_that_finds_anothers_plan_in_sparks_log_says_that_it_is_fenced(
+def test_a_stranger_who_writes_into_sparks_log_is_named(
     kafka: Kafka, topics: tuple[str, str], build: Build, tmp_path: Path
 ) -> None:
-    """C6: a paused driver that wakes may meet its successor in Spark's log first; it says whose pipeline it is."""
+    """J6: no driver of ours shares its folder with another, so it is somebody who uses the checkpoint directly."""
     kafka.feed(topics[0], [("a", "1")])
     query = build().start()
     query.process_all_available()
-    planned = tmp_path / "home" / "checkpoint" / "offsets"
-    (planned / "1").write_bytes((planned / "0").read_bytes())  # as a successor would plan the next epoch
+    planned = checkpoint_of(tmp_path / "home") / "offsets"
+    (planned / "1").write_bytes((planned / "0").read_bytes())  # as another query would plan it
     kafka.feed(topics[0], [("a", "2")])
-    with pytest.raises(PipelineFenced, match="another driver"):
+    with pytest.raises(HomeMismatch, match="another Spark query writes into"):
         query.wait(120)
     assert kafka.values(topics[1]) == ["1"]
 
 
-def test_a_driver_that_meets_another_while_it_writes_into_sparks_log_says_the_same(
+def test_a_stranger_who_writes_into_sparks_log_in_the_same_moment_is_named_too(
     kafka: Kafka, topics: tuple[str, str], build: Build, tmp_path: Path
 ) -> None:
-    """C6: Spark looks, writes beside, looks again and renames; who came in between it calls by another name."""
+    """J6: Spark looks, writes beside, looks again and renames; who came in between it calls by another name."""
     query = build().start()
     with ThreadPoolExecutor(1) as beside:
-        taken = beside.submit(_take_the_entry_that_is_being_written, tmp_path / "home" / "checkpoint" / "offsets")
+        taken = beside.submit(_take_the_entry_that_is_being_written, checkpoint_of(tmp_path / "home") / "offsets")
         while not taken.done():
             kafka.feed(topics[0], [("a", "1")])
-    with pytest.raises(PipelineFenced, match="another driver"):
+    with pytest.raises(HomeMismatch, match="another Spark query writes into"):
         query.wait(120)
     counts = [int(value) for value in kafka.values(topics[1])]
     assert counts == sorted(set(counts))
@@ -304,7 +311,7 @@ def test_a_stop_finishes_the_epoch_in_hand(kafka: Kafka, topics: tuple[str, str]
     eventually(lambda: not query._runner.idle.is_set() or query.epochs, "an epoch has begun")
     query.stop()
     committed = query.epochs[-1].epoch
-    assert (tmp_path / "home" / "checkpoint" / "commits" / str(committed)).exists()
+    assert (checkpoint_of(tmp_path / "home") / "commits" / str(committed)).exists()
     query.stop()  # harmless
     kafka.feed(topics[0], [("a", "2")])
     run(build())

@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 import onceward as ow
 from onceward.errors import ConfigurationError
 from onceward.pipeline.session import require_usable
+from support.home import checkpoint_of
 from support.judge import Kafka
 
 CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
@@ -38,7 +39,7 @@ def test_state_is_restored_from_snapshots(spark: SparkSession, kafka: Kafka, nam
         ).start(trigger="once").wait(120)
     last = {message.key(): int(message.value()) for message in kafka.read(target)}
     assert last == Counter(f"k{i % 7}".encode() for i in range(210))
-    state = home / "checkpoint" / "state"
+    state = checkpoint_of(home) / "state"
     assert list(state.rglob("*.zip"))
     assert list(state.rglob("*.sst"))
     assert not list(home.rglob("*.crc"))

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from onceward.epoch.checkpoint import Checkpoint
 from onceward.epoch.contract import Guarantee, Owner
 from onceward.epoch.coordinator import Coordinator
 from onceward.epoch.decisions import Decisions
@@ -15,7 +16,6 @@ from onceward.epoch.ledger import DECIDED, DONE, Entry, Ledger, SinkEntry
 from onceward.epoch.takeover import TakeOver
 from onceward.epoch.term import Holder, Term, acquire, starts
 from onceward.errors import HomeMismatch, PipelineFenced
-from onceward.pipeline.checkpoint import Checkpoint
 from onceward.proof.simulation.campaign import quick
 from onceward.proof.simulation.disk import Disk, Mount
 from onceward.proof.simulation.schedule import BY_NAME, Fault, Schedule, scheduled
@@ -33,7 +33,7 @@ def mount(disk: Disk, step: Callable[[str, str], None] = lambda *_: None) -> Mou
 
 
 def home(disk: Disk, step: Callable[[str, str], None] = lambda *_: None) -> Home:
-    return Home(mount(disk, step), "home", "home/checkpoint")
+    return Home(mount(disk, step), "home", "home")
 
 
 def lose_power(disk: Disk) -> None:
@@ -60,7 +60,7 @@ def taking_over(disk: Disk, sink: StoreSink, term: Term) -> TakeOver:
     return TakeOver(
         owner=Owner(pipeline="p", lineage="L", term=term.number, guarantee=Guarantee.EXACTLY_ONCE),
         coordinator=Coordinator({"s": sink}, is_final=lambda _: True, clock=lambda: 0.0, sleep=lambda _: None),
-        checkpoint=Checkpoint(home(disk)),
+        home=home(disk),
         ledger=Ledger(storage, {}, "L"),
         decisions=Decisions(storage, "L", term.number),
         term=Term(storage, term.number, term.holder),
@@ -103,15 +103,15 @@ def test_the_querys_id_survives_a_power_cut_as_soon_as_an_epoch_can_be_decided()
     disk = Disk()
     disk.put(f"{CHECKPOINT}/metadata", b"{}")
     disk.put(f"{CHECKPOINT}/offsets/0", b'v1\n{}\n{"in":{"0":1}}')
-    Checkpoint(home(disk)).sync_positions(0)
+    Checkpoint.newest(home(disk)).sync_positions(0)
     lose_power(disk)
-    Checkpoint(home(disk)).require_intact(0)
+    Checkpoint.newest(home(disk)).require_intact(0)
 
 
 def test_a_lost_query_id_is_harmless_while_nothing_is_out() -> None:
     disk = Disk()
     disk.put(f"{CHECKPOINT}/offsets/0", b'v1\n{}\n{"in":{"0":1}}')
-    checkpoint = Checkpoint(home(disk))
+    checkpoint = Checkpoint.newest(home(disk))
     checkpoint.require_intact(-1)
     with pytest.raises(HomeMismatch, match="metadata"):
         checkpoint.require_intact(0)
@@ -169,7 +169,7 @@ def test_an_epoch_that_a_waking_driver_finishes_during_a_start_is_no_lost_marker
     old, new = take_term(disk), take_term(disk)
     which = ("L", 0, old.number, 1)
     store.staged[which] = {"0.0": []}
-    part = SinkEntry(committable={"version": 1, "try": list(which), "parts": ["0.0"]})
+    part = SinkEntry(committable={"version": 1, "try": list(which), "parts": ["0.0"], "after": -1})
     decided = Entry(
         pipeline="p", lineage="L", term=old.number, epoch=0, phase=DECIDED, positions=['{"in":{"0":1}}'],
         sinks={"s": part},
@@ -183,8 +183,7 @@ def test_an_epoch_that_a_waking_driver_finishes_during_a_start_is_no_lost_marker
     sink = FinishedMeanwhile(world, store)
     sink.finish = finish
     run = taking_over(disk, sink, new)
-    run.recover()
-    assert run.recovered.committed == 0
+    assert run.recover().recovered.committed == 0
 
 
 def test_the_newest_entry_survives_though_its_writer_was_stopped_before_the_sync() -> None:

@@ -23,7 +23,7 @@ def in_doubt(home: HomeArgument, *, as_json: AsJson = False) -> None:
         will = {
             True: f"commit it in {', '.join(others)} (those that have it already change nothing)",
             False: "abort what is staged and redo it",
-            None: f"fence, ask {entry.decider}, then commit it in {', '.join(others)}, or abort and redo it",
+            None: f"fence, ask {entry.decided_by}, then commit it in {', '.join(others)}, or abort and redo it",
         }[decided]
         facts = {
             "epoch": entry.epoch,
@@ -58,6 +58,7 @@ def _ask(doubt: inspection.Doubt, pipeline: str) -> tuple[bool | None, str]:
     from onceward.pipeline.reviving import sink_of
 
     name = doubt.entry.decider
+    assert name is not None  # the ledger's own decisions need nobody to be asked
     try:
         sink = sink_of(name, doubt.entry.sinks[name])
         assert isinstance(sink, DecidingSink)
@@ -72,6 +73,6 @@ def _ask(doubt: inspection.Doubt, pipeline: str) -> tuple[bool | None, str]:
 
 
 def _planned(home: Home) -> int | None:
-    from onceward.pipeline.checkpoint import Checkpoint
+    from onceward.epoch.checkpoint import Checkpoint
 
-    return Checkpoint(home).planned()
+    return Checkpoint.newest(home).planned()

@@ -48,4 +48,4 @@ def _resolve(home: "Home", sinks: "dict[str, TwoPhaseCommitSink]", *, take_over:
     deed = inspection.deed_of(home)
     opened = take_home_over(home, deed.pipeline, Guarantee(deed.guarantee), sinks, at_once=take_over, report=progress)
     opened.close()
-    return opened.run.resolved
+    return list(opened.taken.resolved)

@@ -1,17 +1,20 @@
 """`onceward run`: the pipelines of a file, in this process."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
 from onceward.cli.output import AsJson, progress, result
 
+if TYPE_CHECKING:
+    from onceward.epoch.recovery import InDoubt
+
 
 def run(
     file: Annotated[Path, typer.Argument(help="A Python file with build(spark).", show_default=False)],
     *,
-    once: Annotated[bool, typer.Option("--once", help="Put out what is there now, then end.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Commit what is there now, then end.")] = False,
     trigger: Annotated[
         str | None, typer.Option(help="Epochs at this interval: 1s, 500ms. Default: as fast as possible.")
     ] = None,
@@ -20,11 +23,21 @@ def run(
         bool, typer.Option("--take-over", help="Fence a living driver of the same home at once.")
     ] = False,
     trust_ledger: Annotated[
-        bool, typer.Option("--trust-ledger", help="Go on from the ledger where Kafka has lost the marker.")
+        bool, typer.Option("--trust-ledger", help="Go on from the ledger where a sink has lost its marker.")
+    ] = False,
+    in_doubt: Annotated[
+        str | None,
+        typer.Option("--in-doubt", help="With --trust-ledger: the epoch in doubt was 'committed' or 'aborted'."),
+    ] = None,
+    replan: Annotated[
+        bool, typer.Option("--replan", help="Plan the next epoch anew, which was planned and not committed.")
+    ] = False,
+    accept_lost_input: Annotated[
+        bool, typer.Option("--accept-lost-input", help="Go on without events that Kafka has deleted.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Run the pipelines that FILE's build(spark) returns; Ctrl-C and SIGTERM finish the epoch in hand."""
+    """Run the pipelines that FILE's build(spark) returns; Ctrl-C and SIGTERM finish the running epoch."""
     if once and trigger is not None:
         raise typer.BadParameter("--once and --trigger exclude each other")
     from onceward.pipeline import host
@@ -38,6 +51,9 @@ def run(
             trigger="once" if once else trigger,
             take_over=take_over,
             trust_ledger=trust_ledger,
+            in_doubt=cast("InDoubt | None", in_doubt),
+            replan=replan,
+            accept_lost_input=accept_lost_input,
             report=progress,
         )
     finally:
@@ -51,5 +67,5 @@ def run(
         }
         for query in ended.queries
     ]
-    text = "\n".join(f"{it['name']}: {it['epochs']} epochs, {it['rows']} rows put out" for it in facts)
+    text = "\n".join(f"{it['name']}: {it['epochs']} epochs, {it['rows']} rows committed" for it in facts)
     result({"ended": ended.by, "pipelines": facts}, text, as_json=as_json)

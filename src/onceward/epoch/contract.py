@@ -13,7 +13,7 @@ same committable at once (a paused driver that wakes), never for different ones.
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import Enum
+from enum import Enum, StrEnum
 from typing import Any, ClassVar
 
 from onceward.epoch.outcome import Outcome, TopicPartition
@@ -21,7 +21,7 @@ from onceward.epoch.outcome import Outcome, TopicPartition
 Committable = Mapping[str, Any]  # small JSON with a "version": it crosses crashes, and is read by later releases
 
 
-class Guarantee(Enum):
+class Guarantee(StrEnum):
     """What a pipeline promises about each event's effect on its outputs."""
 
     EXACTLY_ONCE = "exactly-once"
@@ -58,6 +58,9 @@ class EpochContext:
     attempt: int = 1  # counts within one process; (term, epoch, attempt) is unique for ever
     positions: Mapping[TopicPartition, int] = field(default_factory=dict)
     input_rows: int | None = None  # records to read, where the sources tell; decides how to write
+    # The epoch that each sink must hold when this one is committed there, by the sink's name; -1: none yet. A sink puts
+    # it into its committable and compares it in the commit itself: a target may be set back between two steps.
+    after: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +94,10 @@ class TwoPhaseCommitSink(ABC):
 
     @abstractmethod
     def last_commit(self) -> LastCommit | None:
-        """The last committed epoch of (pipeline, sink), asked once after `open`. None: never committed."""
+        """The last committed epoch of (pipeline, sink), as the target holds it now. None: never committed.
+
+        Asked after `open` and before every epoch: a database that was set back is noticed before anything is written.
+        """
 
     @abstractmethod
     def begin(self, context: EpochContext) -> None:
@@ -141,7 +147,14 @@ class DecidingSink(TwoPhaseCommitSink):
 
     @abstractmethod
     def peek(self, pipeline: str) -> LastCommit | None:
-        """The last commit as of now, without opening the sink and changing nothing: for people who look."""
+        """The last commit as of now, without opening the sink and changing nothing.
+
+        For people who look, and for a start, which must not fence a healthy pipeline only to be refused.
+        """
+
+    @abstractmethod
+    def write_marker(self, last: LastCommit) -> None:
+        """The marker alone, without rows: before the first epoch ("nothing yet"), and again before it expires."""
 
     def commit(self, context: EpochContext, committable: Committable) -> None:
         """`decide` has done it."""

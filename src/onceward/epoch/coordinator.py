@@ -5,6 +5,7 @@ Pure: the journal, clock, sleep and what counts as final are passed in.
 
 import logging
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Protocol
 
@@ -43,8 +44,14 @@ class Attempted:
         return sum(voted.outcome.rows for voted in self.sinks.values())
 
 
+Rows = Callable[[EpochContext], AbstractContextManager[Mapping[str, Any]]]  # each sink's rows, for one try
+
+
 class Journal(Protocol):
     """What the coordinator writes down, and where."""
+
+    def open(self) -> None:
+        """Every sink still holds what this driver committed there, or raise: before anything of a try is written."""
 
     def ready(self) -> None:
         """Every earlier epoch is recorded and this driver is current, or raise."""
@@ -71,20 +78,29 @@ class Coordinator:
         self.sinks = dict(sorted(sinks.items(), key=lambda item: isinstance(item[1], DecidingSink)))
         self.decider = next((name for name, sink in self.sinks.items() if isinstance(sink, DecidingSink)), None)
         self._is_final = is_final
-        self.keep_on: Callable[[], None] = lambda: None  # asked between tries of a commit; raises to stop trying
         self._clock = clock
-        self.sleep = sleep
+        self._sleep = sleep
         self._not_aborted: set[str] = set()
 
-    def run(
-        self, context: EpochContext, rows: Mapping[str, Any], journal: Journal, count: Callable[[Any], Outcome]
+    def carry_out(
+        self,
+        context: EpochContext,
+        rows: Rows,
+        journal: Journal,
+        count: Callable[[Any], Outcome],
+        keep_on: Callable[[], None] = lambda: None,
     ) -> Attempted:
-        """Try the epoch until it is decided, then commit it everywhere; nothing of a failed try is ever visible."""
+        """Try the epoch until it is decided, then commit it everywhere; nothing of a failed try is ever visible.
+
+        `keep_on` is asked between two tries of a commit, and raises to stop trying.
+        """
         causes: list[str] = []
         for attempt in range(1, ATTEMPTS + 1):
             trying, began = replace(context, attempt=attempt), self._clock()
             try:
-                attempted = self._vote(trying, rows, count)
+                journal.open()
+                with rows(trying) as mine:
+                    attempted = self._vote(trying, mine, count)
                 journal.ready()
                 if self.decider is not None and len(self.sinks) > 1:
                     journal.prepare(attempted)
@@ -100,17 +116,17 @@ class Coordinator:
                 voted = self._clock()
                 if self._decide(trying, attempted, journal) is Verdict.COMMITTED:
                     decided = self._clock()
-                    self.commit(trying, attempted.sinks)
+                    self.commit(trying, attempted.sinks, keep_on)
                     times = {"vote": voted - began, "decide": decided - voted, "commit": self._clock() - decided}
                     attempted.milliseconds = {step: round(took * 1000, 2) for step, took in times.items()}
                     return attempted
                 causes.append("the sink proved that the commit did not happen (a transaction that timed out)")
                 log.warning("epoch %d, try %d: %s; it is redone", context.epoch, attempt, causes[-1])
                 self.abort(trying)
-            self.sleep(BACK_OFF_S[min(attempt - 1, len(BACK_OFF_S) - 1)])
+            self._sleep(BACK_OFF_S[min(attempt - 1, len(BACK_OFF_S) - 1)])
         raise EpochFailed(_failure(context.epoch, causes))
 
-    def commit(self, context: EpochContext, parts: Mapping[str, Voted]) -> None:
+    def commit(self, context: EpochContext, parts: Mapping[str, Voted], keep_on: Callable[[], None]) -> None:
         """Decided: every sink commits, however often it takes. One that cannot does not hold up the others."""
         waiting = [name for name in self.sinks if name in parts]
         tries = 0
@@ -129,12 +145,12 @@ class Coordinator:
                 context.epoch, name, _line(error),
             )  # fmt: skip
             try:
-                self.keep_on()
+                keep_on()
             except PipelineFenced:
                 raise
             except Exception as stop:
                 raise self._unfinished(context, name, error) from stop
-            self.sleep(COMMIT_BACK_OFF_S[min(tries, len(COMMIT_BACK_OFF_S) - 1)])
+            self._sleep(COMMIT_BACK_OFF_S[min(tries, len(COMMIT_BACK_OFF_S) - 1)])
             tries += 1
 
     def abort(self, context: EpochContext) -> None:

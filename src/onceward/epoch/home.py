@@ -13,7 +13,8 @@ from onceward.errors import ConfigurationError, HomeMismatch, InvalidName
 
 FORMAT: Final = 1
 FILE: Final = "pipeline.json"
-CHECKPOINT: Final = "checkpoint"  # Spark's own part of the home
+CHECKPOINTS: Final = "checkpoints"  # Spark's own part of the home: a folder for each term, the newest counts
+CHECKPOINT: Final = "checkpoint"  # homes of older releases have one for all terms, until their next start
 HADOOP: Final = frozenset({"hdfs", "webhdfs", "viewfs"})
 MAX_NAME: Final = 200  # Kafka takes 249 characters for a topic; a group and a transactional id take any text
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -31,24 +32,29 @@ class Deed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Home:
-    """The directory: `location` as people know it, `storage` for our files, `checkpoint` for Spark's."""
+    """The directory: `location` as people know it, `storage` for our files, `root` as Spark addresses it."""
 
-    def __init__(self, storage: Storage, location: str, checkpoint: str) -> None:
+    def __init__(self, storage: Storage, location: str, root: str) -> None:
         self.storage = storage
         self.location = location
-        self.checkpoint = checkpoint
+        self.root = root
 
     @classmethod
     def at(cls, path: Path) -> Self:
         """On a local or mounted path. Hadoop takes "%20" for a name, not for a space: nothing is escaped."""
-        return cls(LocalStorage(path), str(path), f"file://{path}/{CHECKPOINT}")
+        return cls(LocalStorage(path), str(path), f"file://{path}")
+
+    def uri(self, folder: str) -> str:
+        """A folder of the home as Spark addresses it."""
+        return f"{self.root}/{folder}"
 
     def open(self, pipeline: str, guarantee: str, fresh_lineage: str) -> Deed:
         """Read the deed, or write it if the home is new; refuse somebody else's home."""
         data = self.storage.read(FILE)
         if data is None:
             # Read once more: a first start beside this one may have made both since.
-            if self.storage.names(f"{CHECKPOINT}/offsets") and self.storage.read(FILE) is None:
+            begun = self.storage.names(f"{CHECKPOINT}/offsets") or self.storage.names(CHECKPOINTS)
+            if begun and self.storage.read(FILE) is None:
                 raise HomeMismatch(
                     f"{self.location} holds a Spark checkpoint but no {FILE}: made without Onceward, or the file "
                     "was deleted. Give the pipeline a new home, or restore the file from a backup."

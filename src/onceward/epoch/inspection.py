@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from onceward.epoch import term as terms
 from onceward.epoch.decisions import Decisions
 from onceward.epoch.home import FILE, FORMAT, Deed, Home
-from onceward.epoch.ledger import DONE, LEDGER, PREPARED, Entry, Ledger
+from onceward.epoch.ledger import DECIDED, DONE, PREPARED, Entry, Ledger
 from onceward.epoch.sealed import unseal
 from onceward.errors import HomeMismatch
 
@@ -41,10 +41,10 @@ def in_doubt(home: Home) -> Doubt | None:
     deed = deed_of(home)
     ledger, decided = _ledger(home, deed), _decisions(home, deed).last()
     done = ledger.last()
-    if decided is not None and (done is None or decided.epoch > done.epoch):
+    if decided is not None and decided.phase == DECIDED and (done is None or decided.epoch > done.epoch):
         return Doubt(decided, decided=True)
     prepared = ledger.last(PREPARED)
-    if prepared is not None and prepared.decider != LEDGER and (done is None or prepared.epoch > done.epoch):
+    if prepared is not None and prepared.decider is not None and (done is None or prepared.epoch > done.epoch):
         return Doubt(prepared, decided=None)
     return None
 

@@ -14,10 +14,9 @@ from onceward.epoch.sealed import seal, unseal
 from onceward.epoch.storage import Storage
 from onceward.errors import LedgerCorrupt
 
-FORMAT: Final = 2
+FORMAT: Final = 3
 RETAIN: Final = 1000  # epochs; ten times what Spark retains of its own logs, which is all a replay can ask for
 FOLDER: Final = "ledger"
-LEDGER: Final = "ledger"  # who decides where no sink does
 _NAME: Final = re.compile(r"(\d{12})-(\d{6})\.json")
 
 STARTED: Final = "started"  # at-most-once: about to be written, never to be written again
@@ -61,7 +60,8 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     epoch: int
     phase: str
     positions: list[str]  # the end of each source, as Spark wrote it into its offset log
-    decider: str = LEDGER
+    plan: str = ""  # that log's whole entry, to put it back if it is torn or altered
+    decider: str | None = None  # the name of the sink that decides; None: the ledger does
     sinks: dict[str, SinkEntry] = {}
     rows: int = 0  # what all sinks received together
     attempts: int = 1
@@ -70,6 +70,11 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     # Format 1 knew one sink and had its outcome here.
     digest: str = "0"
     partitions: Partitions = []
+
+    @property
+    def decided_by(self) -> str:
+        """The decider in words, for people; never to be compared with a name."""
+        return "the ledger" if self.decider is None else f"sink {self.decider!r}"
 
     def outcome_of(self, sink: str) -> Outcome | None:
         """What one sink received; None if it took no part."""
@@ -129,7 +134,7 @@ class Ledger:
 
     def _checked(self, data: bytes, epoch: int, term: int) -> Entry:
         name = _name(epoch, term)
-        entry = unseal(data, Entry, name, FORMAT)
+        entry = upgraded(unseal(data, Entry, name, FORMAT))
         if entry.lineage != self._lineage:
             raise LedgerCorrupt(
                 f"{name} is of lineage {entry.lineage}, the home of {self._lineage}: files were swapped"
@@ -146,6 +151,16 @@ class Ledger:
     def _all(self) -> list[tuple[int, int]]:
         matches = (_NAME.fullmatch(name) for name in self._storage.names(FOLDER))
         return [(int(match[1]), int(match[2])) for match in matches if match]
+
+
+def upgraded(entry: Entry) -> Entry:
+    """An entry of an older format as this one says it. Up to format 2 the ledger as decider was the word "ledger"."""
+    if entry.format >= 3 or entry.decider != "ledger":
+        return entry
+    namesake = entry.sinks.get("ledger")  # a Kafka sink that a user gave this name decides itself
+    if namesake is not None and namesake.kind.endswith(":KafkaSink"):
+        return entry
+    return msgspec.structs.replace(entry, decider=None)
 
 
 def _outcome(rows: int, digest: str, partitions: Partitions) -> Outcome:

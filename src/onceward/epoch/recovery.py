@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 from onceward.epoch.contract import EpochContext, LastCommit
 from onceward.epoch.ledger import PREPARED, Entry, Ledger
@@ -11,46 +12,74 @@ from onceward.errors import HomeMismatch, LedgerCorrupt, MarkerMissing, ReplayDi
 NEVER = -1
 
 
+InDoubt = Literal["committed", "aborted"]
+
+
 @dataclass(frozen=True, slots=True)
 class Recovered:
     """Up to which epoch everything is decided (`NEVER`: nothing is), and the deciding sink's word for the last one.
 
     `unfinished`: that last epoch, if it may not be visible in every sink yet.
+    `on_trust`: a person said so, or another sink's marker did: of its counts nothing is known.
     """
 
     committed: int
     last: LastCommit | None = None
     unfinished: Entry | None = None
+    on_trust: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Consent:
+    """What a person says knowingly at a start, where Onceward would rather stop.
+
+    trust_ledger: a marker that is gone or behind is overruled by the ledger.
+    in_doubt: how the epoch ended that only the lost marker knew about.
+    replan: the planned epoch, which nobody has committed, is planned anew (another size, another input).
+    """
+
+    trust_ledger: bool = False
+    in_doubt: InDoubt | None = None
+    replan: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
-    """What is known at a start, whoever decides: the newest epoch that is done, and the newest that Spark planned."""
+    """What is known at a start, whoever decides: the newest epoch that is done, and the newest that Spark planned.
+
+    `marked`: the deciding sink is known to have had a marker. `seen`: the newest epoch that somebody who acts only
+    after the decision has: another sink's marker, Spark's commit log.
+    """
 
     pipeline: str
     lineage: str
     term: int
     recorded: Entry | None
     pending: int | None = None
-    trust_ledger: bool = False
+    marked: bool = False
+    seen: int = NEVER
+    consent: Consent = Consent()
+
+    @property
+    def done(self) -> int:
+        """The newest epoch that the ledger has as done."""
+        return self.recorded.epoch if self.recorded is not None else NEVER
 
 
 def by_marker(known: Known, sink: str, last: LastCommit | None, ledger: Ledger, others: Iterable[str]) -> Recovered:
     """Kafka decides: its marker says how far the pipeline is, and which term's votes count."""
     if last is None:
-        return _without_marker(known)
-    afresh = f"kafka-consumer-groups.sh --delete --group {known.pipeline}"
-    _require_ours(known, sink, last, f", or, to start afresh knowingly, delete the group: {afresh}")
-    recorded = known.recorded
-    if recorded is not None and last.epoch < recorded.epoch:
-        if known.trust_ledger:
-            return Recovered(recorded.epoch)
+        return _without_marker(known, ledger)
+    require_ours(known, sink, last, afresh(known.pipeline))
+    if last.epoch < known.done:
+        if known.consent.trust_ledger:
+            return _on_trust(known, ledger)
         raise MarkerMissing(
-            f"the ledger has epoch {recorded.epoch} of {known.pipeline!r} as committed, Kafka's marker says "
+            f"the ledger has epoch {known.done} of {known.pipeline!r} as committed, Kafka's marker says "
             f"{last.epoch}: Kafka has lost committed data (an unclean leader election, or a cluster restored from a "
             "backup). Check the output topics, then start with --trust-ledger to go on after the ledger's last epoch."
         )
-    if recorded is not None and recorded.epoch == last.epoch:
+    if last.epoch in (NEVER, known.done):
         return Recovered(last.epoch, last)
     # Looked up even if Kafka is the only sink now: a sink that was taken out since may have voted.
     entry = ledger.read_of(last.epoch, last.term)
@@ -76,7 +105,7 @@ def by_ledger(known: Known, decided: Entry | None) -> Recovered:
 def check_marker(known: Known, recovered: Recovered, sink: str, last: LastCommit | None) -> None:
     """A sink that does not decide must agree: not ahead of the decisions, not behind what is done."""
     if last is not None:
-        _require_ours(known, sink, last)
+        require_ours(known, sink, last)
         if last.epoch > recovered.committed:
             raise HomeMismatch(
                 f"sink {sink!r} holds epoch {last.epoch} of pipeline {known.pipeline!r}, but the home knows of none "
@@ -84,7 +113,7 @@ def check_marker(known: Known, recovered: Recovered, sink: str, last: LastCommit
                 "epochs out again. Use the newest home, or restore it from a backup."
             )
     recorded = known.recorded
-    if recorded is None or sink not in recorded.sinks or known.trust_ledger:
+    if recorded is None or sink not in recorded.sinks or known.consent.trust_ledger:
         return
     if last is None or last.epoch < recorded.epoch:
         found = "has no marker of it" if last is None else f"says {last.epoch}"
@@ -116,8 +145,8 @@ def expected_outcomes(
     last = recovered.last
     if last is None or last.epoch != context.epoch or last.outcome is None:
         raise LedgerCorrupt(
-            f"epoch {context.epoch} of {pipeline!r} is out and must be replayed, but its ledger entry is missing, so "
-            "the replay cannot be checked. Restore the home's ledger/ from a backup."
+            f"epoch {context.epoch} of {pipeline!r} is committed and must be replayed, but its ledger entry is "
+            "missing, so the replay cannot be checked. Restore the home's ledger/ from a backup."
         )
     moved = [
         f"{place} ends at {context.positions[place]}, was {offset}"
@@ -142,32 +171,62 @@ def compare_replay(
     return _diverged(pipeline, epoch, differences, "the query is not deterministic") if differences else None
 
 
-def _without_marker(known: Known) -> Recovered:
-    recorded, pending = known.recorded, known.pending
-    if recorded is None:
-        return Recovered(NEVER)
+def _without_marker(known: Known, ledger: Ledger) -> Recovered:
+    """Never written, or gone? Every pipeline writes a marker before its first epoch, and notes it in its home."""
+    if not known.marked:
+        return Recovered(known.done)
+    if known.consent.trust_ledger:
+        return _on_trust(known, ledger)
+    doubtful = _doubtful(known, ledger)
     doubt = (
-        f" Epoch {pending} was planned and is in doubt: compare the output topics with it first."
-        if pending is not None and pending > recorded.epoch
+        f" Epoch {doubtful} is in doubt: only the marker knew whether it was committed. Compare the output topics with "
+        "it, then also say in_doubt='committed' or in_doubt='aborted' (--in-doubt committed, --in-doubt aborted)."
+        if doubtful is not None
         else " No epoch is in doubt."
     )
-    if not known.trust_ledger:
-        raise MarkerMissing(
-            f"pipeline {known.pipeline!r} has committed up to epoch {recorded.epoch}, but Kafka has no marker of it: "
-            "the group's offsets expired (offsets.retention.minutes, 7 days without a commit), the group was deleted, "
-            f"or this is another cluster. Starting from zero would put everything out again.{doubt} "
-            "Start with --trust-ledger (trust_ledger=True) to go on after the ledger's last epoch."
-        )
-    return Recovered(recorded.epoch)
+    upto = f"has committed up to epoch {known.done}" if known.done != NEVER else "has run before"
+    raise MarkerMissing(
+        f"pipeline {known.pipeline!r} {upto}, but Kafka has no marker of it: the group's offsets expired "
+        "(offsets.retention.minutes, 7 days without a commit), the group was deleted, another consumer commits to it, "
+        f"or this is another cluster. Starting from zero would commit everything again.{doubt} "
+        "Start with --trust-ledger (trust_ledger=True) to go on after the ledger's last epoch."
+    )
 
 
-def _require_ours(known: Known, sink: str, last: LastCommit, way_out: str = "") -> None:
+def _on_trust(known: Known, ledger: Ledger) -> Recovered:
+    """Without the marker: the ledger, whoever acts only after the decision, and last the person who starts it."""
+    doubtful, committed = _doubtful(known, ledger), max(known.done, known.seen)
+    if doubtful is not None:
+        if known.consent.in_doubt is None:
+            raise MarkerMissing(
+                f"epoch {doubtful} of {known.pipeline!r} is in doubt: only the marker, which is gone, knew whether it "
+                "was committed, and no other sink has it. Compare the output topics with it, then say so: "
+                "in_doubt='committed' or in_doubt='aborted' (--in-doubt committed, --in-doubt aborted)."
+            )
+        if known.consent.in_doubt == "committed":
+            committed = doubtful
+    if committed == known.done:
+        return Recovered(committed)
+    voted = ledger.read(committed)
+    unfinished = voted if voted is not None and voted.phase == PREPARED else None
+    return Recovered(committed, unfinished=unfinished, on_trust=True)
+
+
+def _doubtful(known: Known, ledger: Ledger) -> int | None:
+    """The epoch that was voted for or planned after all that are known to be committed: it may have been, too."""
+    voted = ledger.last(PREPARED)
+    candidates = (voted.epoch if voted is not None else NEVER, known.pending if known.pending is not None else NEVER)
+    newest = max(candidates)
+    return newest if newest > max(known.done, known.seen) else None
+
+
+def require_ours(known: Known, sink: str, last: LastCommit, way_out: str = "") -> None:
     """The same lineage, and no term that this home has not seen."""
     if last.lineage != known.lineage:
         raise HomeMismatch(
             f"sink {sink!r} holds epoch {last.epoch} of pipeline {known.pipeline!r} under lineage {last.lineage}, but "
             f"this home has lineage {known.lineage}: the home is new, or another home uses the same name. Going on "
-            "would put everything out a second time. Use the pipeline's own home, or give this one another name"
+            "would commit everything a second time. Use the pipeline's own home, or give this one another name"
             f"{way_out}."
         )
     if last.term > known.term:
@@ -177,11 +236,19 @@ def _require_ours(known: Known, sink: str, last: LastCommit, way_out: str = "") 
         )
 
 
+def afresh(pipeline: str) -> str:
+    """The way out where the home is lost for good and only Kafka's group still knows the pipeline."""
+    return (
+        ", or, to start afresh knowingly (what is in the output topics stays there), delete the group: "
+        f"kafka-consumer-groups.sh --delete --group {pipeline}"
+    )
+
+
 def _diverged(pipeline: str, epoch: int, differences: list[str], cause: str) -> ReplayDiverged:
     shown = "; ".join(differences[:8]) + (f"; and {len(differences) - 8} more" if len(differences) > 8 else "")
     return ReplayDiverged(
-        f"pipeline {pipeline!r}, epoch {epoch} is out already, and running it again gives something else ({cause}): "
-        f"{shown}. Usual causes: random or current-time functions, a lookup that changed, sums of floating-point "
-        "numbers (their last digits depend on row order: use decimals). To go on knowingly with the state of this "
-        "second run, start once with on_replay_divergence='warn'."
+        f"pipeline {pipeline!r}, epoch {epoch} is committed already, and running it again gives something else "
+        f"({cause}): {shown}. Usual causes: random or current-time functions, a lookup that changed, sums of "
+        "floating-point numbers (their last digits depend on row order: use decimals). To go on knowingly with the "
+        "state of this second run, start once with on_replay_divergence='warn'."
     )

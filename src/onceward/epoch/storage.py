@@ -27,6 +27,9 @@ class Storage(Protocol):
     def sync(self, name: str) -> None:
         """Make a file that somebody else wrote survive a power cut."""
 
+    def move(self, folder: str, to: str) -> bool:
+        """Give a folder another path, at once and with all it holds, for ever. False: it is not there."""
+
 
 class LocalStorage:
     """A directory of a POSIX file system."""
@@ -77,6 +80,18 @@ class LocalStorage:
         """The file, then the folder that names it."""
         _sync(self.root / name)
         _sync((self.root / name).parent)
+
+    def move(self, folder: str, to: str) -> bool:
+        """One rename, then both parents are synced."""
+        source, target = self.root / folder, self.root / to
+        target.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            source.rename(target)
+        except FileNotFoundError:
+            return False
+        for parent in {source.parent, target.parent, target.parent.parent}:
+            _sync(parent)
+        return True
 
     @staticmethod
     def _write_beside(target: Path, data: bytes, *, sync: bool) -> Path:

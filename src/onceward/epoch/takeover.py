@@ -1,171 +1,270 @@
 """What a start does before its first epoch: fence, find out what is decided, finish it, abort the rest.
 
-Pure but for what is passed in: the sinks, the storage below ledger, decisions and term, and the clock.
+Pure but for what is passed in: the sinks, the home's storage, and the clock.
 """
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Final, Protocol
+from typing import Final
 
 import msgspec
 
 from onceward import crashpoints
-from onceward.epoch.contract import EpochContext, Guarantee, LastCommit, Owner, TwoPhaseCommitSink
+from onceward.epoch import plans
+from onceward.epoch.checkpoint import Checkpoint, kafka_positions
+from onceward.epoch.contract import DecidingSink, EpochContext, Guarantee, LastCommit, Owner, TwoPhaseCommitSink
 from onceward.epoch.coordinator import Coordinator, Voted
 from onceward.epoch.decisions import Decisions
-from onceward.epoch.ledger import DONE, LEDGER, PREPARED, Entry, Ledger, SinkEntry
-from onceward.epoch.outcome import TopicPartition
-from onceward.epoch.recovery import NEVER, Known, Recovered, by_ledger, by_marker, check_marker
-from onceward.epoch.term import Term
-from onceward.errors import ConfigurationError, OncewardError
+from onceward.epoch.home import Home
+from onceward.epoch.ledger import DONE, PREPARED, Entry, Ledger, SinkEntry
+from onceward.epoch.recovery import (
+    NEVER,
+    Consent,
+    Known,
+    Recovered,
+    afresh,
+    by_ledger,
+    by_marker,
+    check_marker,
+    require_ours,
+)
+from onceward.epoch.term import Term, fenced_first, starts
+from onceward.errors import ConfigurationError, MarkerMissing, OncewardError
 
 PATIENCE_S: Final = 60.0  # how long a start repeats a decided commit before it says so; the next start goes on
 
 
-class Positions(Protocol):
-    """What a start asks of the engine's own checkpoint."""
-
-    def planned(self) -> int | None:
-        """The newest epoch that the engine has planned."""
-
-    def require_intact(self, committed: int) -> None:
-        """Raise if the checkpoint has lost what is out."""
-
-    def texts(self, epoch: int) -> list[str]:
-        """Where each source ends in an epoch, as the engine wrote it."""
-
-    def kafka_positions(self, texts: list[str]) -> Mapping[TopicPartition, int]:
-        """The Kafka ones among positions that the ledger has kept."""
-
-
-@dataclass(slots=True)
-class TakeOver:
-    """A home whose term is ours, on its way to being driven."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TakenOver:
+    """A home that is ours: who drives it, what it holds, and what the start has found."""
 
     owner: Owner
     coordinator: Coordinator
-    checkpoint: Positions
+    checkpoint: Checkpoint
+    ledger: Ledger
+    decisions: Decisions
+    term: Term
+    recovered: Recovered
+    markers: Mapping[str, LastCommit | None]  # what each sink that remembers holds now
+    resolved: tuple[str, ...]  # what was in doubt, and what became of it
+
+    @property
+    def sinks(self) -> Mapping[str, TwoPhaseCommitSink]:
+        """By name, the decider last."""
+        return self.coordinator.sinks
+
+
+@dataclass(slots=True, kw_only=True)
+class TakeOver:
+    """A home whose term is ours, on its way to being driven."""
+
+    home: Home
+    owner: Owner
+    coordinator: Coordinator
     ledger: Ledger
     decisions: Decisions
     term: Term
     clock: Callable[[], float]
     now: Callable[[], str]  # the time of day, for people
     report: Callable[[str], None] = lambda _: None
-    recovered: Recovered = field(default_factory=lambda: Recovered(NEVER))
-    resolved: list[str] = field(default_factory=list)
+    consent: Consent = field(default_factory=Consent)
 
-    @property
-    def sinks(self) -> dict[str, TwoPhaseCommitSink]:
-        """By name, the decider last."""
-        return self.coordinator.sinks
+    def recover(self) -> TakenOver:
+        """Of a start that was overtaken on its way the rest is a consequence: its successor moved on."""
+        with fenced_first(self.term):
+            return self._recover()
 
-    def recover(self, *, trust_ledger: bool = False) -> None:
+    def _recover(self) -> TakenOver:
         """Fence first, then read: the other way round, an older driver could commit in between."""
-        for name, sink in reversed(self.sinks.items()):
+        exactly_once = self.owner.guarantee is Guarantee.EXACTLY_ONCE
+        if exactly_once:
+            self._require_welcome()
+        checkpoint = self._adopt()
+        for name, sink in reversed(self.coordinator.sinks.items()):
             sink.open(replace(self.owner, sink=name))
-        if self.owner.guarantee is Guarantee.EXACTLY_ONCE:
-            # In this order: an older driver that wakes may finish an epoch meanwhile, and what is read later may only
-            # be ahead. A sink's marker follows the decision, and the ledger's entry follows the marker.
-            recorded = self.ledger.last()
-            if recorded is not None:
-                self.ledger.sync(recorded)
-            lasts = {name: sink.last_commit() for name, sink in self.sinks.items() if sink.remembers}
-            self.recovered = self._conclude(recorded, lasts, trust_ledger=trust_ledger)
-            self.checkpoint.require_intact(self.recovered.committed)
-            self._resolve()
+        recovered, markers, resolved = Recovered(NEVER), dict[str, LastCommit | None](), list[str]()
+        if exactly_once:
+            recovered, markers = self._find_out(checkpoint)
+            resolved = self._put_right(checkpoint, recovered)
+            markers.update(self._resolve(recovered, resolved))
             self.term.require_current()  # paused on the way, and overtaken: what it would record counts no more
-            self._record_marker()
-            self.term.begin(self.recovered.committed, self.resolved)
+            self._record_last(checkpoint, recovered)
+            marked = self.coordinator.decider is not None and recovered.last is not None
+            self.term.begin(recovered.committed, resolved, marked=marked)
+        elif self.owner.guarantee is Guarantee.AT_MOST_ONCE:
+            self._give_up_what_was_begun()
         crashpoints.reach("recovered")
+        return TakenOver(
+            owner=self.owner,
+            coordinator=self.coordinator,
+            checkpoint=checkpoint,
+            ledger=self.ledger,
+            decisions=self.decisions,
+            term=self.term,
+            recovered=recovered,
+            markers=markers,
+            resolved=tuple(resolved),
+        )
 
-    def _conclude(
-        self, recorded: Entry | None, lasts: Mapping[str, LastCommit | None], *, trust_ledger: bool
-    ) -> Recovered:
+    def _adopt(self) -> Checkpoint:
+        return Checkpoint.adopt(self.home, self.term.number)
+
+    def _require_welcome(self) -> None:
+        """A start that will be refused anyway (a new or copied home) must not fence the healthy pipeline first."""
         decider = self.coordinator.decider
-        known = Known(
+        if decider is None:
+            return
+        sink = self.coordinator.sinks[decider]
+        assert isinstance(sink, DecidingSink)
+        try:
+            last = sink.peek(self.owner.pipeline)
+        except MarkerMissing:
+            return  # told below, where --trust-ledger counts
+        if last is not None:
+            require_ours(self._known(None, {}, None), decider, last, afresh(self.owner.pipeline))
+
+    def _find_out(self, checkpoint: Checkpoint) -> tuple[Recovered, dict[str, LastCommit | None]]:
+        # In this order: an older driver that wakes may finish an epoch meanwhile, and what is read later may only
+        # be ahead. A sink's marker follows the decision, and the ledger's entry follows the marker.
+        recorded = self.ledger.last()
+        if recorded is not None:
+            self.ledger.sync(recorded)
+        markers = {name: self._last_commit(sink) for name, sink in self.coordinator.sinks.items() if sink.remembers}
+        known = self._known(recorded, markers, checkpoint)
+        return self._conclude(known, markers), markers
+
+    def _last_commit(self, sink: TwoPhaseCommitSink) -> LastCommit | None:
+        try:
+            return sink.last_commit()
+        except MarkerMissing:  # others' offsets in its place
+            if self.consent.trust_ledger:
+                return None
+            raise
+
+    def _known(
+        self, recorded: Entry | None, markers: Mapping[str, LastCommit | None], checkpoint: Checkpoint | None
+    ) -> Known:
+        others = [last.epoch for name, last in markers.items() if last is not None and name != self.coordinator.decider]
+        finished = checkpoint.last_finished() if checkpoint is not None else None
+        return Known(
             pipeline=self.owner.pipeline,
             lineage=self.owner.lineage,
             term=self.owner.term,
             recorded=recorded,
-            pending=self.checkpoint.planned(),
-            trust_ledger=trust_ledger,
+            pending=checkpoint.planned() if checkpoint is not None else None,
+            marked=self._was_marked(recorded),
+            seen=max((*others, finished if finished is not None else NEVER), default=NEVER),
+            consent=self.consent,
         )
-        others = [name for name in self.sinks if name != decider]
+
+    def _was_marked(self, recorded: Entry | None) -> bool:
+        said = {start.marked for start in starts(self.home.storage)}
+        if True in said:
+            return True
+        # An older release did not say; an epoch that it has voted for or recorded may have been committed.
+        return None in said and (recorded is not None or self.ledger.last(PREPARED) is not None)
+
+    def _conclude(self, known: Known, markers: Mapping[str, LastCommit | None]) -> Recovered:
+        decider = self.coordinator.decider
+        others = [name for name in self.coordinator.sinks if name != decider]
         self._require_same_decider(known)
         self.term.require_current()
         if decider is not None:
-            recovered = by_marker(known, decider, lasts[decider], self.ledger, others)
+            recovered = by_marker(known, decider, markers[decider], self.ledger, others)
         else:
             recovered = by_ledger(known, self.decisions.last())
             while self.decisions.close(recovered.committed + 1) is not None:  # a driver that woke was quicker
                 recovered = by_ledger(known, self.decisions.last())
         for name in others:
-            if name in lasts:
-                check_marker(known, recovered, name, lasts[name])
+            if name in markers:
+                check_marker(known, recovered, name, markers[name])
         return recovered
 
     def _require_same_decider(self, known: Known) -> None:
         """An epoch in doubt is settled by whoever was to decide it, before a pipeline gets or loses its Kafka sink."""
-        done = known.recorded.epoch if known.recorded is not None else NEVER
-        voted, decided, decider = self.ledger.last(PREPARED), self.decisions.last(), self.coordinator.decider
-        waiting = decided if decider is not None else voted
-        if waiting is not None and waiting.epoch > done and waiting.decider != (decider or LEDGER):
+        decider = self.coordinator.decider
+        waiting = self.decisions.last() if decider is not None else self.ledger.last(PREPARED)
+        if waiting is not None and waiting.epoch > known.done and waiting.decider != decider:
             raise ConfigurationError(
-                f"epoch {waiting.epoch} of {known.pipeline!r} is in doubt, and {waiting.decider} was to decide it; the "
-                "pipeline's sinks have changed since. Start it once with its old sinks, or finish the epoch with "
+                f"epoch {waiting.epoch} of {known.pipeline!r} is in doubt, and {waiting.decided_by} was to decide it; "
+                "the pipeline's sinks have changed since. Start it once with its old sinks, or finish the epoch with "
                 "`onceward resolve`."
             )
 
-    def _resolve(self) -> None:
-        """Roll forward what was decided; abort what was not."""
-        entry, following = self.recovered.unfinished, self.recovered.committed + 1
+    def _put_right(self, checkpoint: Checkpoint, recovered: Recovered) -> list[str]:
+        """Spark's logs say what ledger and marker say; what a power cut has torn is put back or planned anew."""
+        told = checkpoint.clear_torn(recovered.committed)
+        told += plans.put_right(checkpoint, self.ledger, recovered)
+        checkpoint.require_intact(recovered.committed)
+        planned = checkpoint.planned()
+        if self.consent.replan and planned is not None and planned > recovered.committed:
+            checkpoint.discard(planned)
+            told.append(f"epoch {planned}, which nobody has committed, is planned anew, as asked")
+        for line in told:
+            self.report(line)
+        return told
+
+    def _resolve(self, recovered: Recovered, resolved: list[str]) -> dict[str, LastCommit | None]:
+        """Roll forward what was decided; abort what was not. What sinks hold afterwards that they did not before."""
+        entry, following = recovered.unfinished, recovered.committed + 1
+        moved: dict[str, LastCommit | None] = {}
+        before = len(resolved)
         if entry is not None:
             self.report(f"epoch {entry.epoch} is decided and may not be visible everywhere: finishing it")
             crashpoints.reach("resolving", entry.epoch)
-            self._roll_forward(entry)
+            resolved.append(self._roll_forward(entry))
+            now = LastCommit(lineage=self.owner.lineage, epoch=entry.epoch, term=self.owner.term)
+            sinks = self.coordinator.sinks
+            moved = {name: now for name in entry.sinks if name != entry.decider and sinks[name].remembers}
         voted = self.ledger.read(following)
         if voted is not None and voted.phase == PREPARED:
-            self.resolved.append(
-                f"epoch {following} was voted for in term {voted.term} and not decided: aborted, redone"
-            )
+            resolved.append(f"epoch {following} was voted for in term {voted.term} and not decided: aborted, redone")
         self.coordinator.abort(EpochContext(epoch=following, attempt=0))
-        for line in self.resolved:
+        for line in resolved[before:]:
             self.report(line)
+        return moved
 
-    def _record_marker(self) -> None:
-        """Kafka alone: a driver may die after Spark's commit log and before its own entry; the marker has its facts."""
-        last, decider = self.recovered.last, self.coordinator.decider
-        if last is None or last.outcome is None or decider is None or len(self.sinks) > 1:
+    def _record_last(self, checkpoint: Checkpoint, recovered: Recovered) -> None:
+        """The last epoch may be committed and have no entry yet, where nobody voted apart from Kafka.
+
+        A driver may die after Spark's commit log and before its own entry: the marker has its facts. Of an epoch that a
+        person vouches for only its positions are known.
+        """
+        last, decider = recovered.last, self.coordinator.decider
+        if recovered.committed == NEVER:
             return
-        texts = self.checkpoint.texts(last.epoch)
-        ends = self.checkpoint.kafka_positions(texts)
-        if any(ends.get(place, offset) != offset for place, offset in last.positions.items()):
-            return  # the offset log has changed under a committed epoch: a replay says so
-        if (found := self.ledger.read(last.epoch)) is not None:
+        if (found := self.ledger.read(recovered.committed)) is not None:
             self.ledger.sync(found)
-        else:
-            self.ledger.write(
-                Entry(
-                    pipeline=self.owner.pipeline,
-                    lineage=self.owner.lineage,
-                    term=self.owner.term,
-                    epoch=last.epoch,
-                    phase=DONE,
-                    positions=texts,
-                    decider=decider,
-                    sinks={decider: SinkEntry.of(last.outcome)},
-                    rows=last.outcome.rows,
-                    finished_at=self.now(),
-                )
+            return
+        parts: dict[str, SinkEntry] = {}
+        if last is not None and last.outcome is not None and decider is not None:
+            parts = {decider: SinkEntry.of(last.outcome)}
+        elif not recovered.on_trust:
+            return  # a replay, if there is one, says that the entry is missing
+        positions = checkpoint.positions(recovered.committed)
+        self.ledger.write(
+            Entry(
+                pipeline=self.owner.pipeline,
+                lineage=self.owner.lineage,
+                term=self.owner.term,
+                epoch=recovered.committed,
+                phase=DONE,
+                positions=positions.texts,
+                plan=positions.plan,
+                decider=decider,
+                sinks=parts,
+                rows=sum(part.rows for part in parts.values()),
+                finished_at=self.now(),
             )
+        )
 
-    def _roll_forward(self, entry: Entry) -> None:
+    def _roll_forward(self, entry: Entry) -> str:
         parts = {
             name: Voted(part.outcome, part.committable, dict(part.milliseconds))
             for name, part in entry.sinks.items()
             if name != entry.decider
         }
-        missing = sorted(set(parts) - set(self.sinks))
+        missing = sorted(set(parts) - set(self.coordinator.sinks))
         if missing:
             raise ConfigurationError(
                 f"epoch {entry.epoch} is decided and has to be committed in sink {', '.join(map(repr, missing))}, "
@@ -179,17 +278,22 @@ class TakeOver:
             if self.clock() > deadline:
                 raise OncewardError(f"tried for {PATIENCE_S:.0f} s")
 
-        self.coordinator.keep_on = keep_on
-        positions = self.checkpoint.kafka_positions(entry.positions)
-        self.coordinator.commit(EpochContext(epoch=entry.epoch, positions=positions), parts)
+        context = EpochContext(epoch=entry.epoch, positions=kafka_positions(entry.positions))
+        self.coordinator.commit(context, parts, keep_on)
         sinks = {
             name: msgspec.structs.replace(part, milliseconds=parts[name].milliseconds) if name in parts else part
             for name, part in entry.sinks.items()
         }
-        self.ledger.write(
-            msgspec.structs.replace(entry, phase=DONE, term=self.owner.term, sinks=sinks, finished_at=self.now())
+        done = msgspec.structs.replace(entry, phase=DONE, term=self.owner.term, sinks=sinks, finished_at=self.now())
+        self.ledger.write(done)
+        return (
+            f"epoch {entry.epoch} was decided by {entry.decided_by} in term {entry.term} and not finished: committed "
+            f"in {', '.join(parts)}"
         )
-        self.resolved.append(
-            f"epoch {entry.epoch} was decided ({entry.decider}) in term {entry.term} and not finished: committed in "
-            f"{', '.join(parts)}"
-        )
+
+    def _give_up_what_was_begun(self) -> None:
+        """At-most-once: from now on no earlier driver can begin the epoch after the last one that was begun."""
+        self.term.require_current()
+        last = self.decisions.last()
+        while (quicker := self.decisions.close(last.epoch + 1 if last is not None else 0)) is not None:
+            last = quicker

@@ -5,7 +5,8 @@ that counter on its own clock and takes over once it has stood still, so no two 
 Pure but for the storage: clock and sleep are passed in.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
@@ -54,6 +55,7 @@ class Start(msgspec.Struct, frozen=True, kw_only=True):
     term: int
     after_epoch: int
     resolved: list[str] = []  # what was in doubt at this start, and what became of it
+    marked: bool | None = None  # whether the deciding sink has a marker since then; None: an older release did not say
 
 
 Numbered = TypeVar("Numbered", Holder, Start)
@@ -78,9 +80,9 @@ class Term:
         self.count += 1
         self._beat(released=True)
 
-    def begin(self, after_epoch: int, resolved: list[str] | None = None) -> None:
+    def begin(self, after_epoch: int, resolved: Iterable[str] = (), *, marked: bool | None = None) -> None:
         """Record what was committed when this term began, and what it found in doubt."""
-        start = Start(term=self.number, after_epoch=after_epoch, resolved=resolved or [])
+        start = Start(term=self.number, after_epoch=after_epoch, resolved=[*resolved], marked=marked)
         self.storage.replace(f"{FOLDER}/{self.number:06d}.start", seal(start))
 
     def require_current(self) -> None:
@@ -96,6 +98,17 @@ class Term:
         # Not synced: only living observers read it, and after a power cut there is no holder to protect.
         beat = Beat(count=self.count, released=released)
         self.storage.replace(f"{FOLDER}/{self.number:06d}.lease", seal(beat), sync=False)
+
+
+@contextmanager
+def fenced_first(term: Term) -> Iterator[None]:
+    """Whatever fails in here, the term is asked first: of a driver that was overtaken only that is news."""
+    try:
+        yield
+    except Exception:
+        with suppress(OSError):  # the home does not tell: then what happened is the news
+            term.require_current()
+        raise
 
 
 def acquire(

@@ -50,6 +50,14 @@ _TABLE: Final = (
     Code(29, "TOPIC_AUTHORIZATION_FAILED", Meaning.REFUSED, "not allowed to use the topic"),
     Code(30, "GROUP_AUTHORIZATION_FAILED", Meaning.REFUSED, "not allowed to use the group"),
     Code(31, "CLUSTER_AUTHORIZATION_FAILED", Meaning.REFUSED, "not allowed on the cluster"),
+    Code(
+        32,
+        "INVALID_TIMESTAMP",
+        Meaning.REFUSED,
+        "a record's time is too far from the broker's clock (message.timestamp.before.max.ms and "
+        "message.timestamp.after.max.ms, an hour ahead by default): correct the timestamp column, drop it, or raise "
+        "the topic's setting",
+    ),
     Code(41, "NOT_CONTROLLER", Meaning.MOVED, "the controller is another broker"),
     # 45 is the echo of an earlier batch that failed; the sender sends that one again first.
     Code(45, "OUT_OF_ORDER_SEQUENCE_NUMBER", Meaning.RETRY, "an earlier batch of the partition is missing"),

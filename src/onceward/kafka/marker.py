@@ -38,9 +38,12 @@ class Marker(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return Outcome(rows=self.rows, digest=int(self.digest or "0", 16), partitions=partitions)
 
 
-def of(*, lineage: str, epoch: int, term: int, outcome: Outcome) -> tuple[str, str]:
-    """The marker's full text, and a short one for the other offsets of the same commit."""
+def of(*, lineage: str, epoch: int, term: int, outcome: Outcome | None) -> tuple[str, str]:
+    """The marker's full text, and a short one for the other offsets of the same commit. None: not known any more."""
     short = Marker(format=FORMAT, lineage=lineage, epoch=epoch, term=term)
+    if outcome is None:
+        text = msgspec.json.encode(short).decode()
+        return text, text
     partitions = [
         (place.topic, place.partition, part.rows, f"{part.digest:x}")
         for place, part in sorted(outcome.partitions.items())
@@ -54,7 +57,7 @@ def of(*, lineage: str, epoch: int, term: int, outcome: Outcome) -> tuple[str, s
 
 def newest(texts: Iterable[str]) -> Marker | None:
     """The newest marker among a group's offsets; text that is not ours is passed over."""
-    found = [marker for text in texts if (marker := _parse(text)) is not None]
+    found = [marker for text in texts if (marker := parse(text)) is not None]
     return max(found, key=lambda marker: (marker.epoch, marker.term, bool(marker.digest)), default=None)
 
 
@@ -66,7 +69,8 @@ class _Stamp(msgspec.Struct):
     epoch: int
 
 
-def _parse(text: str) -> Marker | None:
+def parse(text: str) -> Marker | None:
+    """An offset's metadata, if it is a marker; text that is not ours is passed over."""
     try:
         stamp = msgspec.json.decode(text, type=_Stamp)
         if stamp.format > FORMAT:

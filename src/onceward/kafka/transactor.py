@@ -6,16 +6,23 @@ ownership and reading the marker, never by an abort.
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from kafka.protocol.consumer import OffsetFetchRequest
 from kafka.protocol.producer import EndTxnRequest, InitProducerIdRequest, TxnOffsetCommitRequest
 
 from onceward import crashpoints
 from onceward.epoch.outcome import Outcome, TopicPartition
-from onceward.errors import BrokerRefused, BrokerUnreachable, CommitUnproven, ConfigurationError, OncewardError
+from onceward.errors import (
+    BrokerRefused,
+    BrokerUnreachable,
+    CommitUnproven,
+    ConfigurationError,
+    EpochTooLong,
+    OncewardError,
+)
 from onceward.kafka import marker as markers
 from onceward.kafka.codes import Code, Meaning, code
 from onceward.kafka.marker import Marker
@@ -23,6 +30,7 @@ from onceward.kafka.transaction import EpochTransaction, Event, Identity, State
 from onceward.kafka.wire import GROUP, TRANSACTION, AnswerLost, Wire
 
 RESOLVE_TIMEOUT_S: Final = 180.0  # a cluster that lost its coordinator has a new one long before this
+DEFAULT_MAX_TIMEOUT_MS: Final = 900_000  # Kafka's own transaction.max.timeout.ms, where it may not be asked
 RETRY_S: Final = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)  # 51 right after EndTxn lasts milliseconds
 
 log = logging.getLogger("onceward.kafka")
@@ -54,6 +62,8 @@ class Transactor:
         self._clock = clock
         self._sleep = sleep
         self._identity: Identity | None = None
+        self._began_at = 0.0
+        self._at_limit = False  # no longer timeout is to be had
         self._refused: Code | None = None  # why the marker was not taken
 
     @property
@@ -71,19 +81,22 @@ class Transactor:
         crashpoints.reach("fenced")
         return self.identity
 
-    def read_marker(self) -> Committed:
+    def read_marker(self, *, stable: bool = True) -> Committed:
         """The newest committed marker and positions. Only `fence` waits until every older transaction is complete.
+
+        `stable=False`: as it is at this moment, without waiting for a transaction that is open.
 
         EndTxn answers before its end markers are written, and a group's first offsets are not listed until then.
         """
         found: list[Committed] = []
-        answer = self._until_settled(lambda: self._fetch_marker(found), "OffsetFetch")
+        answer = self._until_settled(lambda: self._fetch_marker(found, stable=stable), "OffsetFetch")
         if answer.meaning is not Meaning.ACCEPTED:
             raise BrokerRefused(f"the marker of {self.pipeline!r} cannot be read: {answer.name}, {answer.says}")
         return found[-1]
 
     def begin(self, epoch: int) -> EpochTransaction:
         """Open the epoch. Kafka learns of it with the first record: transaction.version 2 enrols implicitly."""
+        self._began_at = self._clock()
         return EpochTransaction(epoch=epoch, identity=self.identity)
 
     def commit(
@@ -93,7 +106,7 @@ class Transactor:
         positions: Mapping[TopicPartition, int],
         lineage: str,
         term: int,
-        outcome: Outcome,
+        outcome: Outcome | None,
     ) -> EpochTransaction:
         """Mark and end the transaction. The result is COMMITTED, ABORTED (redo the epoch) or FENCED.
 
@@ -131,7 +144,7 @@ class Transactor:
     ) -> EpochTransaction:
         """Send the request of each state until none is left."""
         deadline, tries, found = self._clock() + RESOLVE_TIMEOUT_S, 0, list[Committed]()
-        old = transaction.identity
+        old, reclaimed = transaction.identity, False
         senders: Mapping[State, Callable[[], Code]] = {
             State.MARKING: lambda: self._mark(old, positions, texts),
             State.COMMITTING: lambda: self._end(old, commit=True),
@@ -151,6 +164,7 @@ class Transactor:
                 if event is Event.ACCEPTED and transaction.state is State.MARKING:
                     crashpoints.reach("marked", transaction.epoch)
                 transaction, tries = transaction.after(event), 0
+                reclaimed = reclaimed or transaction.state is State.RECLAIMING
                 continue
             if self._clock() > deadline:
                 raise CommitUnproven(
@@ -160,7 +174,19 @@ class Transactor:
                 )
             self._sleep(RETRY_S[min(tries, len(RETRY_S) - 1)])
             tries += 1
+        if reclaimed and transaction.state is State.ABORTED:
+            self._require_longer(transaction.epoch)
         return transaction
+
+    def _require_longer(self, epoch: int) -> None:
+        """Redone with the same time, an epoch that needs more than the broker ever grants would end the same way."""
+        if self._at_limit and self._clock() - self._began_at > self.timeout_ms / 1000:
+            raise EpochTooLong(
+                f"pipeline {self.pipeline!r}, epoch {epoch} took longer than {self.timeout_ms / 1000:.0f} s, the "
+                "longest transaction that the broker allows (transaction.max.timeout.ms); it was aborted, nothing of "
+                "it is visible. Raise that setting on the brokers; or lower max_records_per_epoch and start once with "
+                "--replan (replan=True), which cuts the planned epoch into smaller ones."
+            )
 
     def _event(self, transaction: EpochTransaction, answer: Code, *, found: bool | None) -> Event | None:
         """What an answer means in this state; None: not done yet, ask again."""
@@ -207,11 +233,21 @@ class Transactor:
         raise BrokerUnreachable(f"{what} for {self.pipeline!r} had no answer in {RESOLVE_TIMEOUT_S:.0f} s: {reason}")
 
     def _reclaim(self, old: Identity) -> Code:
-        """Most likely the transaction took too long: ask for twice the time, if the broker grants it."""
+        """Most likely the transaction took too long: ask for twice the time, or for the most that the broker grants."""
         answer = self._init(old, self.timeout_ms * 2)
         if answer.meaning is Meaning.ACCEPTED:
             self.timeout_ms *= 2
-        return self._init(old, self.timeout_ms) if answer.name == "INVALID_TRANSACTION_TIMEOUT" else answer
+        if answer.name != "INVALID_TRANSACTION_TIMEOUT":
+            return answer
+        most = self.wire.broker_setting("transaction.max.timeout.ms", DEFAULT_MAX_TIMEOUT_MS)
+        if most > self.timeout_ms:
+            answer = self._init(old, most)
+            if answer.meaning is Meaning.ACCEPTED:
+                self.timeout_ms = most
+            if answer.name != "INVALID_TRANSACTION_TIMEOUT":
+                return answer
+        self._at_limit = True
+        return self._init(old, self.timeout_ms)
 
     def _init(self, expected: Identity | None, timeout_ms: int) -> Code:
         """InitProducerId; with an expected identity it succeeds only if nobody else has asked since (KIP-360)."""
@@ -277,23 +313,21 @@ class Transactor:
             self._identity = Identity(answer.producer_id, answer.producer_epoch)
         return self._judge(answer.error_code, TRANSACTION)
 
-    def _fetch_marker(self, found: list[Committed]) -> Code:
+    def _fetch_marker(self, found: list[Committed], *, stable: bool = True) -> Code:
         group = OffsetFetchRequest.OffsetFetchRequestGroup
         answer = self.wire.call_coordinator(
             self.pipeline,
             GROUP,
             lambda: OffsetFetchRequest(
                 groups=[group(group_id=self.pipeline, member_id=None, member_epoch=-1, topics=None)],
-                require_stable=True,
+                require_stable=stable,
                 max_version=9,  # 10 wants topic ids
             ),
         ).groups[0]
         partitions = [(topic.name, partition) for topic in answer.topics for partition in topic.partitions]
         number = next((n for n in (answer.error_code, *(part.error_code for _, part in partitions)) if n), 0)
         if number == 0:
-            marker = markers.newest(part.metadata or "" for _, part in partitions)
-            positions = {TopicPartition(name, part.partition_index): part.committed_offset for name, part in partitions}
-            found.append(Committed(marker, positions))
+            found.append(_committed(partitions))
         return self._judge(number, GROUP)
 
     def _judge(self, number: int, kind: int) -> Code:
@@ -301,3 +335,23 @@ class Transactor:
         if found.meaning is Meaning.MOVED:
             self.wire.forget_coordinator(self.pipeline, kind)
         return found
+
+
+def _committed(partitions: Sequence[tuple[str, Any]]) -> Committed:
+    """The newest marker, and the positions that were committed with it; without one, whatever the group holds."""
+    newest = markers.newest(part.metadata or "" for _, part in partitions)
+
+    def belongs(metadata: str) -> bool:
+        marker = markers.parse(metadata)
+        return newest is None or (
+            marker is not None and (marker.lineage, marker.epoch) == (newest.lineage, newest.epoch)
+        )
+
+    return Committed(
+        newest,
+        {
+            TopicPartition(name, part.partition_index): part.committed_offset
+            for name, part in partitions
+            if belongs(part.metadata or "")
+        },
+    )

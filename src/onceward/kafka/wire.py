@@ -194,6 +194,17 @@ class Wire:
             if result.error_code == 0
         }
 
+    def broker_setting(self, name: str, otherwise: int) -> int:
+        """A number from the brokers' configuration; `otherwise` where we may not look."""
+        node = self.any_node()
+        wanted = DescribeConfigsRequest.DescribeConfigsResource(
+            resource_type=4, resource_name=str(node), configuration_keys=[name]
+        )
+        request = DescribeConfigsRequest(resources=[wanted], include_synonyms=False, include_documentation=False)
+        answer = self.settle(lambda: self.call(node, request), "the brokers' configuration")
+        values = [entry.value for result in answer.results if result.error_code == 0 for entry in result.configs]
+        return int(values[0]) if values and values[0] is not None else otherwise
+
     def create_topics(
         self, names: Iterable[str], partitions: int, replicas: int = 1, settings: Mapping[str, str] | None = None
     ) -> None:

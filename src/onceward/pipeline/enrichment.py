@@ -1,7 +1,6 @@
 """What an epoch looks up: read when it first runs, kept in the home, the same rows for every further try."""
 
 import logging
-import threading
 from collections.abc import Callable, Mapping, Sequence
 
 import pyarrow as pa
@@ -35,11 +34,13 @@ class Frames(dict[str, DataFrame]):
 class Enrichment:
     """One started pipeline's lookup. `keep_on` is asked between two tries and raises to stop trying."""
 
-    def __init__(self, lookup: Lookup, kept: KeptLookups) -> None:
+    def __init__(
+        self, lookup: Lookup, kept: KeptLookups, *, keep_on: Callable[[], None], sleep: Callable[[float], object]
+    ) -> None:
         self._lookup = lookup
         self._kept = kept
-        self.keep_on: Callable[[], None] = lambda: None
-        self.sleep: Callable[[float], object] = threading.Event().wait
+        self._keep_on = keep_on
+        self._sleep = sleep
 
     def frames(self, epoch: int, positions: Sequence[str], spark: SparkSession) -> Frames:
         """The epoch's tables, made into DataFrames once for all sinks."""
@@ -67,8 +68,8 @@ class Enrichment:
                 if attempt == ATTEMPTS:
                     raise
                 log.warning("epoch %d, try %d of its lookup failed and is repeated: %s", epoch, attempt, error)
-            self.sleep(BACK_OFF_S[min(attempt - 1, len(BACK_OFF_S) - 1)])
-            self.keep_on()
+            self._sleep(BACK_OFF_S[min(attempt - 1, len(BACK_OFF_S) - 1)])
+            self._keep_on()
         raise AssertionError("the last try returns or raises")
 
 

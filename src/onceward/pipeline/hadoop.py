@@ -10,7 +10,7 @@ from typing import Any, cast
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
-from onceward.epoch.home import CHECKPOINT, Home, parse_home
+from onceward.epoch.home import Home, parse_home
 
 
 def open_home(home: str | Path, spark: SparkSession) -> Home:
@@ -18,7 +18,7 @@ def open_home(home: str | Path, spark: SparkSession) -> Home:
     place = parse_home(home)
     if isinstance(place, Path):
         return Home.at(place)
-    return Home(HadoopStorage(spark, place), place, f"{place}/{CHECKPOINT}")
+    return Home(HadoopStorage(spark, place), place, place)
 
 
 class HadoopStorage:
@@ -87,6 +87,19 @@ class HadoopStorage:
 
     def sync(self, name: str) -> None:
         """A closed file in HDFS is on its datanodes already."""
+
+    def move(self, folder: str, to: str) -> bool:
+        """One rename, which HDFS carries out at once."""
+        with self._os_errors(folder):
+            target = self._path(to)
+            self._files.mkdirs(target.getParent())
+            try:
+                self._context.rename(self._path(folder), target, self._refuse)
+            except Py4JJavaError as error:
+                if _is(error, "FileNotFoundException"):
+                    return False
+                raise
+            return True
 
     def _write_beside(self, name: str, data: bytes, *, sync: bool) -> Any:
         folder, _, file = name.rpartition("/")

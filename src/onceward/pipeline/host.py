@@ -9,17 +9,28 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType, ModuleType
-from typing import Final
+from typing import Final, TypedDict, Unpack
 
 from pyspark import cloudpickle
 from pyspark.sql import SparkSession
 
+from onceward.epoch.recovery import InDoubt
 from onceward.errors import PipelineFileError
 from onceward.pipeline.pipeline import Pipeline
 from onceward.pipeline.query import Query
 
-LOOK_S: Final = 0.1
+POLL_S: Final = 0.1
 REPORT_EVERY_S: Final = 2.0
+
+
+class Starting(TypedDict, total=False):
+    """What a person says knowingly when they start pipelines."""
+
+    take_over: bool
+    trust_ledger: bool
+    in_doubt: InDoubt | None
+    replan: bool
+    accept_lost_input: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,19 +85,19 @@ def run(
     pipelines: Iterable[Pipeline],
     *,
     trigger: str | None,
-    take_over: bool = False,
-    trust_ledger: bool = False,
     report: Callable[[str], None],
+    **starting: Unpack[Starting],
 ) -> Ended:
-    """Start all, wait, stop all cleanly at a signal or when one fails; a failure is raised."""
+    """Start all, wait, stop all cleanly at a signal or when one fails; a failure is raised.
+
+    `starting`: what `Pipeline.start` takes besides.
+    """
     queries: list[Query] = []
     with _signals() as asked:
         try:
             for pipeline in pipelines:
                 report(f"{pipeline.name}: starting ({pipeline.guarantee})")
-                queries.append(
-                    pipeline.start(trigger=trigger, take_over=take_over, trust_ledger=trust_ledger, report=report)
-                )
+                queries.append(pipeline.start(trigger=trigger, report=report, **starting))
             _watch(queries, asked, report)
         finally:
             failures = _stop(queries)
@@ -98,8 +109,8 @@ def run(
 def _watch(queries: list[Query], asked: "_Asked", report: Callable[[str], None]) -> None:
     told: dict[str, int] = {}
     quiet = 0.0
-    while not asked.event.wait(LOOK_S):
-        quiet += LOOK_S
+    while not asked.event.wait(POLL_S):
+        quiet += POLL_S
         if quiet >= REPORT_EVERY_S:
             quiet = 0.0
             for query in queries:

@@ -1,5 +1,6 @@
 """The lease of this process on a home: who it is, whether another holder is still there, and keeping it alive."""
 
+import logging
 import os
 import socket
 import threading
@@ -8,6 +9,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from onceward.epoch.term import RENEW_S, Holder, Term
+from onceward.errors import PipelineFenced
+
+log = logging.getLogger("onceward.pipeline")
 
 
 class LeaseKeeper:
@@ -16,26 +20,45 @@ class LeaseKeeper:
     def __init__(self, term: Term) -> None:
         self._term = term
         self._needed: Callable[[], bool] = lambda: True
+        self._overtaken: Callable[[PipelineFenced], None] = lambda _: None
+        self._beside: Callable[[], None] = lambda: None
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._keep, name=f"onceward-lease-{term.number}", daemon=True)
         self._thread.start()
 
-    def keep_while(self, needed: Callable[[], bool]) -> None:
-        """Let go as soon as it is not so: a query that failed frees its home, though nobody has looked at it yet."""
+    def keep_while(
+        self, needed: Callable[[], bool], *, overtaken: Callable[[PipelineFenced], None], beside: Callable[[], None]
+    ) -> None:
+        """Let go as soon as it is not needed: a query that failed frees its home, though nobody has asked yet.
+
+        overtaken: told once, when a newer driver has taken the home. beside: called after each renewal.
+        """
+        self._overtaken, self._beside = overtaken, beside
         self._needed = needed
 
     def release(self) -> None:
         """Let go at once, so that the next start need not wait."""
         self._over.set()
-        self._thread.join()
+        if self._thread is not threading.current_thread():
+            self._thread.join()
         self._term.release()
 
     def _keep(self) -> None:
         while not self._over.wait(RENEW_S):
-            if not self._needed():
-                self._term.release()
+            try:
+                if not self._needed():
+                    self._term.release()
+                    return
+                self._term.renew()
+                self._term.require_current()
+                self._beside()
+            except PipelineFenced as fenced:
+                self._overtaken(fenced)
                 return
-            self._term.renew()
+            except Exception as error:  # noqa: BLE001 - it says so, and tries again: an epoch asks the term itself
+                log.warning(
+                    "the lease of term %d could not be renewed and is tried again: %s", self._term.number, error
+                )
 
 
 def this_process(pipeline: str, term: int) -> Holder:

@@ -1,5 +1,6 @@
 """Taking a home over for this process. A start does it before its query runs, `onceward resolve` and nothing more."""
 
+import threading
 import time
 import uuid
 from collections.abc import Callable, Mapping
@@ -9,57 +10,39 @@ from typing import Final
 
 from pyspark.errors import AnalysisException
 
+from onceward import errors
 from onceward.epoch import term as terms
 from onceward.epoch.contract import Guarantee, Owner, TwoPhaseCommitSink
 from onceward.epoch.coordinator import Coordinator
 from onceward.epoch.decisions import Decisions
 from onceward.epoch.home import Home
 from onceward.epoch.ledger import Ledger
-from onceward.epoch.takeover import TakeOver
-from onceward.errors import (
-    CommitUnfinished,
-    CommitUnproven,
-    ConfigurationError,
-    LedgerCorrupt,
-    PipelineFenced,
-    RecordTooLarge,
-    ReplayDiverged,
-    RowsDropped,
-    StagingLost,
-)
-from onceward.pipeline.checkpoint import Checkpoint
+from onceward.epoch.recovery import Consent
+from onceward.epoch.runner import Stopping
+from onceward.epoch.takeover import TakenOver, TakeOver
 from onceward.pipeline.lease import LeaseKeeper, is_dead, this_process
+from onceward.pipeline.lost_input import is_lost_input
 
-# Doing these again would give the same: the pipeline stops and says so.
-FINAL: Final = (
-    AnalysisException,
-    CommitUnfinished,
-    CommitUnproven,
-    ConfigurationError,
-    LedgerCorrupt,
-    PipelineFenced,
-    RecordTooLarge,
-    ReplayDiverged,
-    RowsDropped,
-    StagingLost,
-)
+FINAL: Final = (*errors.FINAL, AnalysisException)
 
 
 @dataclass(slots=True)
 class Opened:
     """A home that is ours until `close`."""
 
-    run: TakeOver
-    checkpoint: Checkpoint
+    taken: TakenOver
     lease: LeaseKeeper
+    stop: threading.Event  # set: finish the epoch that runs, and begin none
+
+    def keep_on(self) -> None:
+        """Between two tries of something: raise if this driver was overtaken, or asked to stop."""
+        self.taken.term.require_current()
+        if self.stop.is_set():
+            raise Stopping("the pipeline was asked to stop")
 
     def close(self) -> None:
         """Connections and lease go, whatever else fails."""
-        try:
-            for sink in self.run.sinks.values():
-                sink.close()
-        finally:
-            self.lease.release()
+        _let_go(self.taken.sinks, self.lease)
 
 
 def take_over(
@@ -69,7 +52,7 @@ def take_over(
     sinks: Mapping[str, TwoPhaseCommitSink],
     *,
     at_once: bool = False,
-    trust_ledger: bool = False,
+    consent: Consent | None = None,
     report: Callable[[str], None] = lambda _: None,
 ) -> Opened:
     """Claim the next term and keep its lease, then do what a start does first."""
@@ -83,27 +66,37 @@ def take_over(
         take_over=at_once,
         report=report,
     )
-    lease, checkpoint = LeaseKeeper(term), Checkpoint(home)
-    run = TakeOver(
+    lease, stop = LeaseKeeper(term), threading.Event()
+    start = TakeOver(
+        home=home,
         owner=Owner(pipeline=pipeline, lineage=deed.lineage, term=term.number, guarantee=guarantee),
         coordinator=Coordinator(
-            sinks, is_final=lambda error: isinstance(error, FINAL), clock=time.monotonic, sleep=time.sleep
+            sinks,
+            is_final=lambda error: isinstance(error, FINAL) or is_lost_input(error),
+            clock=time.monotonic,
+            sleep=stop.wait,  # a stop need not wait for a back-off
         ),
-        checkpoint=checkpoint,
         ledger=Ledger(home.storage, terms.boundaries(home.storage), deed.lineage),
         decisions=Decisions(home.storage, deed.lineage, term.number),
         term=term,
         clock=time.monotonic,
         now=now,
         report=report,
+        consent=consent or Consent(),
     )
-    opened = Opened(run, checkpoint, lease)
     try:
-        run.recover(trust_ledger=trust_ledger)
+        return Opened(start.recover(), lease, stop)
     except BaseException:
-        opened.close()
+        _let_go(sinks, lease)
         raise
-    return opened
+
+
+def _let_go(sinks: Mapping[str, TwoPhaseCommitSink], lease: LeaseKeeper) -> None:
+    try:
+        for sink in sinks.values():
+            sink.close()
+    finally:
+        lease.release()
 
 
 def now() -> str:

@@ -2,6 +2,7 @@
 
 import inspect
 import re
+import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -14,22 +15,26 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from onceward.epoch.contract import DecidingSink, Guarantee, TwoPhaseCommitSink
 from onceward.epoch.home import Home, require_name
+from onceward.epoch.recovery import Consent, InDoubt
+from onceward.epoch.runner import Divergence, EpochRunner
+from onceward.epoch.term import fenced_first
 from onceward.errors import ConfigurationError, SinkNotTransactional
 from onceward.lookups import Lookup
 from onceward.lookups.kept import KeptLookups
-from onceward.pipeline.behind import rows_dropped
+from onceward.pipeline.batch import BackgroundThread, Shaping, Transform, in_foreach_batch
 from onceward.pipeline.enrichment import Enrichment
 from onceward.pipeline.hadoop import open_home
-from onceward.pipeline.opening import Opened
+from onceward.pipeline.late_rows import rows_dropped
+from onceward.pipeline.opening import Opened, now
 from onceward.pipeline.opening import take_over as take_home_over
 from onceward.pipeline.query import Query
-from onceward.pipeline.runner import Divergence, EpochRunner, Transform
 from onceward.pipeline.session import require_usable, write_no_checksums
 from onceward.pipeline.source import require_replayable
+from onceward.pipeline.source_topics import note, require_same_topics
 
 QUICK_LOGS: Final = {
-    # Plain rename instead of Hadoop's FileContext, which forks a process each time; only for file: homes, where
-    # rename is atomic and the home's lease keeps a second driver out (docs/decisions/0006).
+    # Plain rename instead of Hadoop's FileContext, which forks a process each time; only for file: homes. It looks
+    # before it renames, so two drivers must never share a folder: each term has its own (docs/decisions/0006, 0013).
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
     ),
@@ -60,7 +65,7 @@ class Pipeline:
     home: str | Path
     source: DataFrame
     output_mode: str = "append"
-    guarantee: str = Guarantee.EXACTLY_ONCE.value
+    guarantee: Guarantee | str = Guarantee.EXACTLY_ONCE
     on_replay_divergence: Divergence = "fail"
     on_late_rows: LateRows = "drop"
     replayable_sources: Iterable[str] = ()
@@ -70,9 +75,11 @@ class Pipeline:
 
     def __post_init__(self) -> None:
         require_name(self.name)
-        if self.guarantee not in {known.value for known in Guarantee}:
+        try:
+            self.guarantee = Guarantee(self.guarantee)
+        except ValueError:
             known = ", ".join(repr(known.value) for known in Guarantee)
-            raise ConfigurationError(f"guarantee {self.guarantee!r} is not known; choose one of {known}")
+            raise ConfigurationError(f"guarantee {self.guarantee!r} is not known; choose one of {known}") from None
         if self.output_mode not in {"append", "update", "complete"}:
             raise ConfigurationError(
                 f"output_mode {self.output_mode!r} is not known; choose append, update or complete"
@@ -98,13 +105,13 @@ class Pipeline:
                 "Use one of Onceward's sinks, or write one: a subclass of ow.TwoPhaseCommitSink."
             )
         name = require_name(name or type(sink).__name__.removesuffix("Sink").lower())
-        if name in self.sinks and not isinstance(sink, DecidingSink):
+        if isinstance(sink, DecidingSink):
+            self._require_only_decider(sink)
+        if name in self.sinks:
             raise ConfigurationError(
                 f"pipeline {self.name!r} has a sink {name!r} already; give this one a name of its own: "
                 f".to(..., name='{name}-2')"
             )
-        if isinstance(sink, DecidingSink):
-            self._require_only_decider(sink)
         self._transforms[name] = self._transform(name, rows or _as_is)
         self.sinks[name] = sink
         return self
@@ -115,35 +122,67 @@ class Pipeline:
         trigger: str | None = None,
         take_over: bool = False,
         trust_ledger: bool = False,
+        in_doubt: InDoubt | None = None,
+        replan: bool = False,
+        accept_lost_input: bool = False,
         report: Callable[[str], None] = lambda _: None,
     ) -> Query:
-        """Take the home and the transactional id over, find out what is out, and run.
+        """Take the home and the transactional id over, find out what is committed, and run.
 
         trigger: None (as fast as possible), an interval such as "1s" or "500ms", or "once" (all there is, then end).
+        take_over: fence a living driver at once. trust_ledger: go on although a sink's marker is gone or behind, after
+        the ledger's last epoch; in_doubt: "committed" or "aborted", how the epoch ended that only the marker knew of.
+        replan: plan the next epoch anew, which was planned and not committed. accept_lost_input: go on without events
+        that Kafka has deleted (with a source that has failOnDataLoss=false).
         """
         guarantee, spark = Guarantee(self.guarantee), self.source.sparkSession
+        if in_doubt not in {None, "committed", "aborted"}:
+            raise ConfigurationError("in_doubt is 'committed' or 'aborted'")
         if not self.sinks:
             raise ConfigurationError(f"pipeline {self.name!r} has no sink; add .to(ow.KafkaSink(...))")
         require_usable(spark)
         if guarantee is Guarantee.EXACTLY_ONCE:
-            require_replayable(self.source, self.replayable_sources)
+            require_replayable(self.source, self.replayable_sources, accept_lost_input=accept_lost_input)
             self._require_both_halves()
         writer = _triggered(self.source.writeStream.queryName(self.name).outputMode(self.output_mode), trigger)
         home = open_home(self.home, spark)
+        topics = require_same_topics(self.source, home.storage)
         opened = take_home_over(
-            home, self.name, guarantee, self.sinks, at_once=take_over, trust_ledger=trust_ledger, report=report
+            home,
+            self.name,
+            guarantee,
+            self.sinks,
+            at_once=take_over,
+            consent=Consent(trust_ledger=trust_ledger, in_doubt=in_doubt, replan=replan),
+            report=report,
         )
         try:
-            runner = EpochRunner(opened, self._transforms, self.on_replay_divergence, self._enrichment(home, opened))
-            started: Future[StreamingQuery] = Future()
-            if self.on_late_rows == "fail":
-                runner.rows_dropped = lambda: rows_dropped(started.result(START_S))
-            query = _start(writer.foreachBatch(runner), spark, home)
-            started.set_result(query)
+            with fenced_first(opened.taken.term):  # an overtaken driver's Spark finds its folder gone
+                if topics is not None:
+                    note(topics, home.storage)
+                return self._run(opened, home, writer)
         except BaseException:
             opened.close()
             raise
-        return Query(self.name, query, runner)
+
+    def _run(self, opened: Opened, home: Home, writer: DataStreamWriter) -> Query:
+        enrichment = self._enrichment(home, opened)
+        runner = EpochRunner(
+            opened.taken,
+            BackgroundThread("onceward-ledger"),
+            opened.stop,
+            clock=time.monotonic,
+            now=now,
+            on_divergence=self.on_replay_divergence,
+            recorded=lambda entry: enrichment.forget(entry.epoch) if enrichment is not None else None,
+        )
+        started: Future[StreamingQuery] = Future()
+        dropped = (lambda: rows_dropped(started.result(START_S))) if self.on_late_rows == "fail" else lambda: 0
+        shaping = Shaping.of(self._transforms, self.sinks, enrichment, dropped)
+        each = writer.foreachBatch(in_foreach_batch(runner, shaping))
+        query = _start(each, self.source.sparkSession, opened.taken.checkpoint.location)
+        started.set_result(query)
+        return Query(self.name, query, runner, opened)
 
     def _transform(self, sink: str, rows: Rows) -> Transform:
         wanted = _required(rows)
@@ -165,7 +204,8 @@ class Pipeline:
     def _enrichment(self, home: Home, opened: Opened) -> Enrichment | None:
         if self.lookup is None:
             return None
-        return Enrichment(self.lookup, KeptLookups(home.storage, home.location, opened.run.owner.lineage))
+        kept = KeptLookups(home.storage, home.location, opened.taken.owner.lineage)
+        return Enrichment(self.lookup, kept, keep_on=opened.keep_on, sleep=opened.stop.wait)
 
     def _require_both_halves(self) -> None:
         for name, sink in self.sinks.items():
@@ -198,16 +238,16 @@ def _required(rows: Rows) -> int:
     return sum(it.kind in positional and it.default is inspect.Parameter.empty for it in parameters)
 
 
-def _start(writer: DataStreamWriter, spark: SparkSession, home: Home) -> StreamingQuery:
+def _start(writer: DataStreamWriter, spark: SparkSession, checkpoint: str) -> StreamingQuery:
     """Start with quick log writes; the session's own setting is back afterwards, the query keeps its copy."""
-    wanted = QUICK_LOGS if home.checkpoint.startswith("file:") else {}
+    wanted = QUICK_LOGS if checkpoint.startswith("file:") else {}
     if wanted:
         write_no_checksums(spark)
     before = {name: spark.conf.get(name, None) for name in wanted}
     for name, value in wanted.items():
         spark.conf.set(name, value)
     try:
-        return writer.option("checkpointLocation", home.checkpoint).start()
+        return writer.option("checkpointLocation", checkpoint).start()
     finally:
         for name, old in before.items():
             if old is None:

@@ -1,4 +1,4 @@
-"""A running pipeline: Spark's query with epochs, a stop that finishes the epoch in hand, and our own errors."""
+"""A running pipeline: Spark's query with epochs, a stop that finishes the running epoch, and our own errors."""
 
 import threading
 import time
@@ -9,11 +9,13 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql.streaming.query import StreamingQuery
 
 from onceward.epoch.ledger import Entry
-from onceward.errors import OncewardError, PipelineFenced
-from onceward.pipeline.runner import EpochRunner, Stopping
+from onceward.epoch.runner import EpochRunner, Stopping
+from onceward.errors import HomeMismatch, OncewardError, PipelineFenced
+from onceward.pipeline.lost_input import input_lost
+from onceward.pipeline.opening import Opened
 
 COMMIT_LOG_S: Final = 10.0  # Spark writes its commit log within milliseconds after the epoch
-LOOK_S: Final = 0.02
+POLL_S: Final = 0.02
 # What Spark calls a log entry that somebody else has written: one that was there, one that came while it wrote its own
 # (a condition without a name, so it is known by its text).
 CONCURRENT: Final = ("CONCURRENT_STREAM_LOG_UPDATE", "Multiple streaming queries are concurrently using")
@@ -22,11 +24,15 @@ CONCURRENT: Final = ("CONCURRENT_STREAM_LOG_UPDATE", "Multiple streaming queries
 class Query:
     """What `Pipeline.start` returns."""
 
-    def __init__(self, name: str, spark_query: StreamingQuery, runner: EpochRunner) -> None:
+    def __init__(self, name: str, spark_query: StreamingQuery, runner: EpochRunner, opened: Opened) -> None:
         self.name = name
         self.spark_query = spark_query
         self._runner = runner
-        runner.opened.lease.keep_while(lambda: self.is_active)
+        self._opened = opened
+        self._fenced: PipelineFenced | None = None
+        opened.lease.keep_while(
+            lambda: self.is_active, overtaken=self._overtaken, beside=self._runner.keep_marker_alive
+        )
         self._closing = threading.Lock()
         self._closed = False
 
@@ -60,27 +66,42 @@ class Query:
 
     @property
     def epochs_committed(self) -> int:
-        """How many epochs this driver has put out."""
+        """How many epochs this driver has committed."""
         return self._runner.epochs_committed
 
     @property
     def rows_committed(self) -> int:
-        """How many rows this driver has put out."""
+        """How many rows this driver has committed."""
         return self._runner.rows_committed
 
     def exception(self) -> BaseException | None:
         """Why the pipeline stopped, if it failed: our own error where there is one."""
-        failure, failed = self._runner.failure, self.spark_query.exception()
+        failure, failed = self._runner.failure or self._fenced, self.spark_query.exception()
         if isinstance(failure, OncewardError):
             return failure  # rather than Spark's wrapping of it
         if failed is None or isinstance(failure, Stopping) or self._was_stopped(failed):
             return None
-        if any(told in str(failed) for told in CONCURRENT):
-            return PipelineFenced(
-                "another driver has written into Spark's log of this home: it owns the pipeline now, and nothing of "
-                f"this one's unfinished epoch is visible ({str(failed).splitlines()[0]})"
-            )
-        return failed
+        return self._overtaken_meanwhile() or self._shared_checkpoint(failed) or input_lost(failure or failed) or failed
+
+    def _shared_checkpoint(self, failed: BaseException) -> HomeMismatch | None:
+        """A folder belongs to one term, so whoever else writes into it is no driver of ours."""
+        if not any(told in str(failed) for told in CONCURRENT):
+            return None
+        return HomeMismatch(
+            f"another Spark query writes into {self._runner.taken.checkpoint.location}, which belongs to pipeline "
+            f"{self.name!r} alone. Nothing of the unfinished epoch is visible. Stop that query, then start again "
+            f"({str(failed).splitlines()[0]})"
+        )
+
+    def _overtaken_meanwhile(self) -> PipelineFenced | None:
+        """Whatever Spark has stumbled over: an overtaken driver's folder is gone, and that it was overtaken is news."""
+        try:
+            self._runner.taken.term.require_current()
+        except PipelineFenced as fenced:
+            return fenced
+        except OSError:
+            return None  # the home does not tell: then what happened is the news
+        return None
 
     def wait(self, timeout_s: float | None = None) -> bool:
         """Until the pipeline ends, or `timeout_s` have passed (False then). A failure is raised."""
@@ -98,8 +119,8 @@ class Query:
         return True
 
     def stop(self) -> None:
-        """Finish the epoch in hand, then stop. Harmless when stopped already; a failure is raised."""
-        self._runner.stopping.set()
+        """Finish the running epoch, then stop. Harmless when stopped already; a failure is raised."""
+        self._opened.stop.set()
         if self.is_active:
             self._runner.idle.wait()
             self._await_commit_log()
@@ -110,23 +131,29 @@ class Query:
             raise failure
 
     def process_all_available(self) -> None:
-        """Until everything that is there now has been put out; for tests and notebooks."""
+        """Until everything that is there now has been committed; for tests and notebooks."""
         try:
             self.spark_query.processAllAvailable()
         except StreamingQueryException:
             self.wait()
 
+    def _overtaken(self, fenced: PipelineFenced) -> None:
+        """Stop at once, also while idle: Spark plans its next epoch before it asks anybody."""
+        self._fenced = fenced
+        self._opened.stop.set()
+        self.spark_query.stop()
+
     def _was_stopped(self, failed: BaseException) -> bool:
-        return self._runner.stopping.is_set() and Stopping.__name__ in str(failed)
+        return self._opened.stop.is_set() and Stopping.__name__ in str(failed)
 
     def _await_commit_log(self) -> None:
         """Let Spark note the epoch as done, so that the next start need not replay it."""
         done = self._runner.finished
         deadline = time.monotonic() + COMMIT_LOG_S
-        while done and self.is_active and not self._runner.opened.checkpoint.finished(done[-1].epoch):
+        while done and self.is_active and not self._runner.taken.checkpoint.finished(done[-1].epoch):
             if time.monotonic() > deadline:
                 return  # the next start replays that epoch and writes nothing
-            time.sleep(LOOK_S)
+            time.sleep(POLL_S)
 
     def _close(self) -> None:
         """Connections and lease go even if the ledger's last write failed; that failure is raised."""
@@ -137,4 +164,4 @@ class Query:
             try:
                 self._runner.close()
             finally:
-                self._runner.opened.close()
+                self._opened.close()

@@ -58,11 +58,14 @@ def read_kafka(
     return reader.load()
 
 
-def require_replayable(frame: DataFrame, trusted: Iterable[str]) -> None:
-    """Refuse what cannot be read again, or would be read wrongly; the message says what to use instead."""
+def require_replayable(frame: DataFrame, trusted: Iterable[str], *, accept_lost_input: bool = False) -> None:
+    """Refuse what cannot be read again, or would be read wrongly; the message says what to use instead.
+
+    accept_lost_input: events that Kafka has deleted may be skipped, knowingly.
+    """
     if not frame.isStreaming:
         raise ConfigurationError("the source does not stream; begin with ow.read_kafka or spark.readStream")
-    for name, options in _sources(frame):
+    for name, options in sources(frame):
         if name not in REPLAYABLE and name not in set(trusted):
             raise SourceNotReplayable(
                 f"source {name!r} cannot give the same events again after a crash, so exactly-once lacks its first "
@@ -70,24 +73,25 @@ def require_replayable(frame: DataFrame, trusted: Iterable[str]) -> None:
                 f"or 'at-most-once', or, if you know that it replays, say Pipeline(replayable_sources=[{name!r}])."
             )
         if name == "kafka":
-            _require_strict_kafka(options)
+            _require_strict_kafka(options, accept_lost_input=accept_lost_input)
 
 
-def _require_strict_kafka(options: Mapping[str, str]) -> None:
+def _require_strict_kafka(options: Mapping[str, str], *, accept_lost_input: bool) -> None:
     if options.get("kafka.isolation.level", "read_uncommitted") != "read_committed":
         raise SourceNotReplayable(
             "the Kafka source reads uncommitted records (kafka.isolation.level is not read_committed), so records of "
             "aborted transactions would be counted. Use ow.read_kafka, or set option "
             "'kafka.isolation.level' to 'read_committed'."
         )
-    if options.get("failondataloss", "true").lower() != "true":
+    if options.get("failondataloss", "true").lower() != "true" and not accept_lost_input:
         raise SourceNotReplayable(
             "the Kafka source has failOnDataLoss=false, so events that Kafka has deleted would be skipped silently. "
-            "Set it to true."
+            "Set it to true; or, if they are lost already and the pipeline shall go on without them, start it once "
+            "with --accept-lost-input (accept_lost_input=True)."
         )
 
 
-def _sources(frame: DataFrame) -> list[tuple[str, dict[str, str]]]:
+def sources(frame: DataFrame) -> list[tuple[str, dict[str, str]]]:
     """Name and options of every streaming source in the plan."""
     found: list[tuple[str, dict[str, str]]] = []
     plan = frame._jdf.queryExecution().analyzed()  # noqa: SLF001 - PySpark shows no plan's sources

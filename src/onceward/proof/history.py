@@ -84,7 +84,14 @@ class Observed:
     marker: int | None = None  # the epoch that the group's marker names
 
 
-Event = Began | Ended | Observed
+@dataclass(frozen=True, slots=True)
+class Damaged:
+    """Somebody outside forgot or altered something: from here on a driver may say so."""
+
+    kind: str
+
+
+Event = Began | Ended | Observed | Damaged
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,7 +3,7 @@
 from collections import Counter
 from typing import Final
 
-from onceward.proof.history import Ended, History
+from onceward.proof.history import Damaged, Ended, History
 
 # What a driver may say under the faults of a run. Anything else claims damage that nobody did.
 EXPECTED: Final = frozenset(
@@ -12,6 +12,8 @@ EXPECTED: Final = frozenset(
         "BrokerUnreachable", "SinkUnreachable", "OSError", "Stopping", "ConcurrentUpdate",
     }
 )  # fmt: skip
+# And where something outside forgot or was altered: what names it.
+OF_DAMAGE: Final = frozenset({"MarkerMissing", "HomeMismatch"})
 
 
 def nothing_left_behind(history: History) -> list[str]:
@@ -30,12 +32,14 @@ def progress(history: History) -> list[str]:
 
 
 def no_false_alarm(history: History) -> list[str]:
-    """Nobody damaged anything, so no driver may say so: an operator would act on it."""
-    return [
-        f"driver {event.driver} stopped with {event.how}: {event.says}"
-        for event in history.events
-        if isinstance(event, Ended) and event.how not in EXPECTED
-    ]
+    """Who says that something is damaged is right: an operator would act on it."""
+    expected, found = EXPECTED, list[str]()
+    for event in history.events:
+        if isinstance(event, Damaged):
+            expected = EXPECTED | OF_DAMAGE
+        elif isinstance(event, Ended) and event.how not in expected:
+            found.append(f"driver {event.driver} stopped with {event.how}: {event.says}")
+    return found
 
 
 def ledger_counts(history: History) -> list[str]:

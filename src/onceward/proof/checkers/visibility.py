@@ -68,7 +68,7 @@ def one_decision(history: History) -> list[str]:
     found = [f"epoch {epoch} was decided by terms {which}" for epoch, which in terms.items() if len(which) > 1]
     shown = {(row.epoch, row.term) for places in history.sinks.values() for rows in places.values() for row in rows}
     found += [
-        f"epoch {epoch} is out under term {term}, and was decided by {terms[epoch]}"
+        f"epoch {epoch} is visible under term {term}, and was decided by {terms[epoch]}"
         for epoch, term in sorted(shown)
         if epoch in terms and term not in terms[epoch]
     ]
@@ -76,11 +76,11 @@ def one_decision(history: History) -> list[str]:
 
 
 def fenced_adds_nothing(history: History) -> list[str]:
-    """What a term puts out ends where the next term began."""
+    """What a term commits ends where the next term began."""
     began = [event for event in history.events if isinstance(event, Began)]
     tries = {(row.epoch, row.term) for places in history.sinks.values() for rows in places.values() for row in rows}
     return [
-        f"epoch {epoch} is out under term {term}, though term {start.term} had begun after epoch {start.after_epoch}"
+        f"epoch {epoch} is visible under term {term}, but term {start.term} had begun after epoch {start.after_epoch}"
         for epoch, term in sorted(tries)
         for start in began
         if start.term > term and start.after_epoch < epoch
@@ -91,7 +91,7 @@ def group_offsets(history: History) -> list[str]:
     """The group's offsets are the end of the epoch that its marker names, at each settled look and at the end."""
     found = []
     for look in _looks(history):
-        if look.settled and look.group and look.marker is not None:
+        if look.settled and look.group and look.marker is not None and look.marker >= 0:  # -1: before all
             wanted = history.planned.get(look.marker)
             if wanted is None or dict(wanted) != dict(look.group):
                 found.append(

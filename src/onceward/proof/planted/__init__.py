@@ -75,5 +75,18 @@ PLANTS: Final[Mapping[str, Plant]] = {
     "prepared-not-written": Plant("votes are not durable before EndTxn", Parts(journal=home.NothingPrepared)),
     "predecessor-not-recorded": Plant("epochs overtake their entries", Parts(journal=home.PredecessorNotRecorded)),
     "decided-redone": Plant("recovery redoes a decided epoch", Parts(take_over=home.RedoesDecided)),
+    "checkpoint-shared": Plant(
+        "an overtaken driver writes where its successor reads", Parts(take_over=home.SharesTheCheckpoint)
+    ),
+    "log-believed": Plant("altered positions in the engine's log are believed", Parts(take_over=home.BelievesTheLog)),
+    "marker-gone-means-never": Plant("a lost marker is taken for none", Parts(take_over=home.MissingMeansNever)),
+    "decider-by-name": Plant("a sink named ledger is taken for the ledger", Parts(take_over=home.DeciderByName)),
+    "forgetting-unnoticed": Plant(
+        "a database that was set back goes on",
+        Parts(journal=home.ForgettingUnnoticed, store_sink=sinks.ComparesNothing),
+    ),
+    "set-back-before-commit": Plant(
+        "a database that is set back within an epoch goes on", Parts(store_sink=sinks.ComparesNothing)
+    ),
     "decided-forgotten": Plant("recovery takes decided for finished", Parts(take_over=home.ForgetsUnfinished)),
 }

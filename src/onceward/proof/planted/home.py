@@ -2,17 +2,20 @@
 
 from collections.abc import Mapping
 
+import msgspec
+
+from onceward.epoch.checkpoint import Checkpoint, Positions
 from onceward.epoch.contract import EpochContext, LastCommit
 from onceward.epoch.coordinator import Attempted
 from onceward.epoch.decisions import Decisions
+from onceward.epoch.journal import Journal
 from onceward.epoch.ledger import Entry, Ledger
-from onceward.epoch.recovery import NEVER, Recovered
+from onceward.epoch.ports import Batch
+from onceward.epoch.recovery import Known, Recovered
+from onceward.epoch.runner import EpochRunner
 from onceward.epoch.takeover import TakeOver
 from onceward.epoch.term import Term
-from onceward.pipeline.checkpoint import Positions
 from onceward.proof.simulation.disk import Mount
-from onceward.proof.simulation.driver import Journal, Runner
-from onceward.proof.simulation.engine import Batch
 
 
 class UnsyncedMount(Mount):
@@ -102,21 +105,27 @@ class NothingPrepared(Journal):
 class PositionsNotSynced(Journal):
     """The decision may outlive the offset log entry it is about."""
 
-    def ready(self) -> None:
-        self.runner.await_record()
-        self.runner.run.term.require_current()
+    def _sync(self) -> None:
+        pass
 
 
 class PredecessorNotRecorded(Journal):
     """An epoch is decided while the one before it is still on its way into the ledger."""
 
     def ready(self) -> None:
-        self.runner.checkpoint.sync_positions(self.context.epoch)
-        self.runner.run.term.require_current()
+        self.positions_synced()
+        self.runner.taken.term.require_current()
 
 
-class SkipsReplay(Runner):
-    """The epoch is out, so it is not run again; but its state is what the next one begins with."""
+class ForgettingUnnoticed(Journal):
+    """Nobody asks a sink between two starts what it still holds."""
+
+    def open(self) -> None:
+        self.runner.establish_marker(self.context)
+
+
+class SkipsReplay(EpochRunner):
+    """The epoch is committed, so it is not run again; but its state is what the next one begins with."""
 
     def replay(self, context: EpochContext, positions: Positions, batch: Batch) -> None:
         pass
@@ -125,18 +134,46 @@ class SkipsReplay(Runner):
 class RedoesDecided(TakeOver):
     """Only what is done counts; what is decided is done again."""
 
-    def _conclude(
-        self, recorded: Entry | None, lasts: Mapping[str, LastCommit | None], *, trust_ledger: bool
-    ) -> Recovered:
-        super()._conclude(recorded, lasts, trust_ledger=trust_ledger)
-        return Recovered(recorded.epoch if recorded is not None else NEVER)
+    def _conclude(self, known: Known, markers: Mapping[str, LastCommit | None]) -> Recovered:
+        super()._conclude(known, markers)
+        return Recovered(known.done)
 
 
 class ForgetsUnfinished(TakeOver):
     """What is decided is taken for finished."""
 
-    def _conclude(
-        self, recorded: Entry | None, lasts: Mapping[str, LastCommit | None], *, trust_ledger: bool
-    ) -> Recovered:
-        found = super()._conclude(recorded, lasts, trust_ledger=trust_ledger)
+    def _conclude(self, known: Known, markers: Mapping[str, LastCommit | None]) -> Recovered:
+        found = super()._conclude(known, markers)
         return Recovered(found.committed, found.last)
+
+
+class SharesTheCheckpoint(TakeOver):
+    """All terms write the engine's logs into one folder, and what they say is believed."""
+
+    def _adopt(self) -> Checkpoint:
+        return Checkpoint(self.home.storage, "checkpoint", "checkpoint")
+
+    def _put_right(self, checkpoint: Checkpoint, recovered: Recovered) -> list[str]:
+        return checkpoint.clear_torn(recovered.committed)
+
+
+class BelievesTheLog(TakeOver):
+    """Positions in the engine's log are not compared with those that were committed."""
+
+    def _put_right(self, checkpoint: Checkpoint, recovered: Recovered) -> list[str]:
+        return checkpoint.clear_torn(recovered.committed)
+
+
+class MissingMeansNever(TakeOver):
+    """A marker that is gone is taken for one that was never written."""
+
+    def _was_marked(self, recorded: Entry | None) -> bool:
+        return recorded is not None
+
+
+class DeciderByName(TakeOver):
+    """The ledger as decider is a word, and a sink has that name."""
+
+    def _roll_forward(self, entry: Entry) -> str:
+        kept = {name: part for name, part in entry.sinks.items() if name != "ledger"}
+        return super()._roll_forward(msgspec.structs.replace(entry, sinks=kept))

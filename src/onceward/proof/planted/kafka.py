@@ -2,14 +2,14 @@
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Any
+from typing import Any, cast
 
 from onceward.epoch.contract import Committable, EpochContext, LastCommit, Owner, Verdict
 from onceward.epoch.outcome import Outcome, TopicPartition
 from onceward.kafka.codes import Code
 from onceward.kafka.transaction import EpochTransaction, Identity, State
 from onceward.kafka.transactor import Transactor
-from onceward.kafka.wire import AnswerLost
+from onceward.kafka.wire import AnswerLost, Wire
 from onceward.proof.history import Row
 from onceward.proof.simulation.broker import Broker, Place, Transaction
 from onceward.proof.simulation.kafka_sink import Produced, SimulatedKafkaSink
@@ -21,7 +21,7 @@ class DoesNotWait(SimulatedKafkaSink):
 
     def produce(self, place: Place, sequence: int, rows: list[Row]) -> None:
         with suppress(AnswerLost):
-            self.wire.produce(self.owner.pipeline, self.identity, place, sequence, rows)
+            self.network.produce(self.owner.pipeline, self.producer, place, sequence, rows)
 
 
 class _IdOfItsOwn(MemoryWire):
@@ -46,23 +46,27 @@ class DoesNotFence(SimulatedKafkaSink):
     """Each start has a transactional id of its own, so that no start fences another."""
 
     def open(self, owner: Owner) -> None:
-        wire = _IdOfItsOwn(self.world, self.wire._broker)  # noqa: SLF001 - a bug may look inside
+        wire = _IdOfItsOwn(self.world, self.network._broker)  # noqa: SLF001 - a bug may look inside
         wire.suffix = f"-{owner.term}"
-        self.wire = wire
+        self.network, self.wire = wire, cast("Wire", wire)
         super().open(owner)
 
 
 class ReadsBeforeFencing(SimulatedKafkaSink):
     """The marker as it was before the older driver was stopped."""
 
-    _read: LastCommit | None = None
+    _before: LastCommit | None = None
+    _asked = False
 
     def fence(self) -> None:
-        self._read = super().last_commit()
+        self._before = super().last_commit()
         super().fence()
 
     def last_commit(self) -> LastCommit | None:
-        return self._read
+        if self._asked:
+            return super().last_commit()
+        self._asked = True
+        return self._before
 
 
 class RetriesInTheTransaction(SimulatedKafkaSink):
@@ -107,13 +111,13 @@ class ReusesTheEpoch(SimulatedKafkaSink):
         return super().write(context, rows)
 
     def produce(self, place: Place, sequence: int, rows: list[Row]) -> None:
-        key = (self.identity, place)
+        key = (self.producer, place)
         first = self._begun.get(key, 0) + sequence
         super().produce(place, first, rows)
         self._sent[key] = first + len(rows)
 
     def leave_zombie(self, left: list[Produced], late: int) -> None:
-        moved = [(place, self._begun.get((self.identity, place), 0) + at, rows) for place, at, rows in left]
+        moved = [(place, self._begun.get((self.producer, place), 0) + at, rows) for place, at, rows in left]
         super().leave_zombie(moved, late)
 
 
@@ -127,9 +131,9 @@ class MarksAfterwards(Transactor):
         positions: Mapping[TopicPartition, int],
         lineage: str,
         term: int,
-        outcome: Outcome,
+        outcome: Outcome | None,
     ) -> EpochTransaction:
-        if outcome.rows:
+        if outcome is not None and outcome.rows:
             first = EpochTransaction(epoch=transaction.epoch, identity=transaction.identity, state=State.COMMITTING)
             ended = self._drive(first, {}, {}, lambda _: False)
             if ended.state is not State.COMMITTED:
@@ -197,6 +201,6 @@ class MarksWithoutTerm(Transactor):
         positions: Mapping[TopicPartition, int],
         lineage: str,
         term: int,
-        outcome: Outcome,
+        outcome: Outcome | None,
     ) -> EpochTransaction:
         return super().commit(transaction, positions=positions, lineage=lineage, term=min(term, 1), outcome=outcome)

@@ -14,7 +14,7 @@ from onceward.proof.simulation.store import Store, StoreSink, Try
 class LogsAndGoesOn(Coordinator):
     """A commit that fails is noted, and forgotten."""
 
-    def commit(self, context: EpochContext, parts: Mapping[str, Voted]) -> None:
+    def commit(self, context: EpochContext, parts: Mapping[str, Voted], keep_on: Callable[[], None]) -> None:  # noqa: ARG002
         for name in self.sinks:
             if name in parts:
                 self._commit_one(context, name, parts[name])
@@ -30,11 +30,11 @@ class VotesAfterTheDecision(Coordinator):
                 part.committable = {}
         return attempted
 
-    def commit(self, context: EpochContext, parts: Mapping[str, Voted]) -> None:
+    def commit(self, context: EpochContext, parts: Mapping[str, Voted], keep_on: Callable[[], None]) -> None:
         for name, part in parts.items():
             if name != self.decider and not part.committable:
                 part.committable = self.sinks[name].pre_commit(context, part.outcome)
-        super().commit(context, parts)
+        super().commit(context, parts, keep_on)
 
 
 class TakesAbortedForCommitted(Coordinator):
@@ -120,5 +120,12 @@ class AnyLineage(Store):
 class CountsStrangers(Store):
     """Everything that is staged goes in, also what no report names."""
 
-    def publish(self, which: Try, parts: list[str], term: int) -> bool:
-        return super().publish(which, [*self.staged.get(which, parts)], term)
+    def publish(self, which: Try, parts: list[str], term: int, after: int = -1) -> bool:
+        return super().publish(which, [*self.staged.get(which, parts)], term, after)
+
+
+class ComparesNothing(StoreSink):
+    """A commit goes in on top of whatever the store holds."""
+
+    def expects(self, committable: Committable) -> int:  # noqa: ARG002 - the bug
+        return -1

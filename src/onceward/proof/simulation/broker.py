@@ -168,15 +168,23 @@ class Broker:
         found.pending.setdefault(identity[0], {}).update(offsets)
         return NONE
 
-    def offsets(self, group: str) -> dict[Place, tuple[int, int, str]]:
-        """OffsetFetch, stable ones only: error code, offset and metadata of each place that has a committed offset."""
+    def offsets(self, group: str, *, stable: bool = True) -> dict[Place, tuple[int, int, str]]:
+        """OffsetFetch: error code, offset and metadata of each place that has a committed offset."""
         self.settle()
         found = self.groups.get(group, Group())
-        waiting = {place for offsets in found.pending.values() for place in offsets}
+        waiting = {place for offsets in found.pending.values() for place in offsets} if stable else set[Place]()
         return {
             place: (UNSTABLE, -1, "") if place in waiting else (NONE, *value)
             for place, value in found.committed.items()
         }
+
+    def expire(self, group: str, *, overwritten: bool = False) -> bool:
+        """The group's offsets are forgotten, or another consumer commits its own over them."""
+        found = self.groups.get(group)
+        if found is None or not found.committed:
+            return False
+        found.committed = {place: (offset, "") for place, (offset, _) in found.committed.items()} if overwritten else {}
+        return True
 
     # End markers.
 

@@ -19,8 +19,7 @@ class Disk:
         old = self.files.get(name)
         self.before.setdefault(name, old)
         if old is None:
-            folder, _, last = name.rpartition("/")
-            insort(self._folders.setdefault(folder, []), last)
+            self._enter(name)
         self.files[name] = data
         (self.fragile.add if fragile else self.fragile.discard)(name)
 
@@ -39,6 +38,21 @@ class Disk:
         self.before.pop(name, None)
         self.fragile.discard(name)
 
+    def move(self, folder: str, to: str) -> bool:
+        """All of it at once, for ever; what was not synced in it still is not."""
+        inside = [name for name in self.files if name.startswith(f"{folder}/")]
+        for old in inside:
+            new = to + old[len(folder) :]
+            self._enter(new)
+            self.files[new] = self.files[old]
+            if old in self.before:
+                self.before[new] = self.before.pop(old)
+            if old in self.fragile:
+                self.fragile.remove(old)
+                self.fragile.add(new)
+            self._forget(old)
+        return bool(inside)
+
     def cut_power(self, random: Random) -> None:
         """Each unsynced write is there, or not, or torn."""
         for name, old in sorted(self.before.items()):
@@ -53,10 +67,22 @@ class Disk:
         self.before.clear()
         self.fragile.clear()
 
+    def _enter(self, name: str) -> None:
+        """Into its folder, and each new folder into the one above."""
+        folder, _, last = name.rpartition("/")
+        known = folder in self._folders
+        insort(self._folders.setdefault(folder, []), last)
+        if folder and not known:
+            self._enter(folder)
+
     def _forget(self, name: str) -> None:
         del self.files[name]
         folder, _, last = name.rpartition("/")
         self._folders[folder].remove(last)
+        while folder and not self._folders[folder]:
+            del self._folders[folder]
+            folder, _, last = folder.rpartition("/")
+            self._folders[folder].remove(last)
 
 
 class Mount:
@@ -114,3 +140,11 @@ class Mount:
         if name not in self._disk.files:
             raise FileNotFoundError(name)
         self._disk.keep(name)
+
+    def move(self, folder: str, to: str) -> bool:
+        """A folder gets another path, with all it holds."""
+        broken = self._enter("move", folder)
+        moved = self._disk.move(folder, to)
+        if broken:
+            raise OSError(f"{folder}: moved, but the disk said no")
+        return moved

@@ -1,68 +1,27 @@
-"""One driver from its start to its end: what `onceward.pipeline` does around the epoch, without Spark.
+"""One driver from its start to its end: the production code of a start and of an epoch, in a simulated world."""
 
-The coordinator, the take-over, the recovery decision, the ledger, decisions, terms and the checkpoint's reader are the
-production ones. `Runner` and `Journal` follow `pipeline/runner.py` and `pipeline/opening.py`, which need pyspark.
-"""
-
+from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from onceward import errors
 from onceward.epoch import term as terms
-from onceward.epoch.contract import EpochContext, Guarantee, Owner, TwoPhaseCommitSink
-from onceward.epoch.coordinator import Attempted, Coordinator, Voted
+from onceward.epoch.contract import Guarantee, Owner, TwoPhaseCommitSink
+from onceward.epoch.coordinator import Coordinator
 from onceward.epoch.decisions import Decisions
 from onceward.epoch.home import Home
-from onceward.epoch.ledger import DECIDED, DONE, LEDGER, PREPARED, Entry, Ledger, SinkEntry
-from onceward.epoch.outcome import Outcome
-from onceward.epoch.recovery import compare_replay, expected_outcomes
+from onceward.epoch.journal import Journal
+from onceward.epoch.ledger import Ledger
+from onceward.epoch.runner import EpochRunner
 from onceward.epoch.storage import Storage
 from onceward.epoch.takeover import TakeOver
 from onceward.epoch.term import Holder, Term
-from onceward.errors import (
-    CommitUnfinished,
-    CommitUnproven,
-    ConfigurationError,
-    LedgerCorrupt,
-    PipelineFenced,
-    ReplayDiverged,
-    StagingLost,
-)
-from onceward.pipeline.checkpoint import Checkpoint, Positions
 from onceward.proof.simulation.disk import Mount
-from onceward.proof.simulation.engine import Batch, Engine, Query, of_rows
+from onceward.proof.simulation.engine import Engine, Query
 from onceward.proof.simulation.world import Driver, World
 
 PIPELINE: Final = "p"
-FINAL: Final = (
-    CommitUnfinished, CommitUnproven, ConfigurationError, LedgerCorrupt, PipelineFenced, ReplayDiverged, StagingLost,
-)  # fmt: skip
-
-
-class Journal:
-    """What the coordinator writes down about one epoch (`pipeline/runner.py`)."""
-
-    def __init__(self, runner: "Runner", context: EpochContext, positions: Positions) -> None:
-        self.runner, self.context, self.positions = runner, context, positions
-
-    def ready(self) -> None:
-        """The positions and every earlier epoch are durable, and no newer driver has started."""
-        self.runner.checkpoint.sync_positions(self.context.epoch)
-        self.runner.await_record()
-        self.runner.run.term.require_current()
-
-    def prepare(self, attempted: Attempted) -> None:
-        """The votes, before Kafka is asked."""
-        self.runner.run.ledger.write(self.entry(attempted, PREPARED))
-
-    def decide(self, attempted: Attempted) -> None:
-        """The ledger's decision, then: is this driver current? Else its successor finishes it."""
-        self.runner.run.decisions.decide(self.entry(attempted, DECIDED))
-        self.runner.run.term.require_current()
-
-    def entry(self, attempted: Attempted, phase: str) -> Entry:
-        """The epoch as it goes into ledger or decision."""
-        return self.runner.entry(self.context, self.positions, attempted, phase)
 
 
 def as_it_is(mount: Mount) -> Storage:
@@ -80,7 +39,7 @@ class Parts:
     ledger: type[Ledger] = Ledger
     term: type[Term] = Term
     journal: type[Journal] = Journal
-    runner: "type[Runner] | None" = None
+    runner: type[EpochRunner] = EpochRunner
     store: Any = None
     store_sink: Any = None
     broker: Any = None
@@ -89,84 +48,68 @@ class Parts:
     mount: Callable[[Mount], Storage] = as_it_is
 
 
-class Runner:
-    """An epoch in the engine's callback (`pipeline/runner.py`)."""
+class Beside:
+    """`onceward.epoch.ports.Background`: at once, or not before somebody waits for it."""
 
-    def __init__(self, run: TakeOver, checkpoint: Checkpoint, journal: type[Journal], *, lags: bool) -> None:
-        self.run, self.checkpoint = run, checkpoint
-        self._journal = journal
-        self._lags = lags  # the last entry is written in the background: before the next epoch, or during it
-        self._recording: Entry | None = None
-        run.coordinator.keep_on = run.term.require_current
+    def __init__(self, *, lags: bool) -> None:
+        self._lags = lags
+        self._waiting: deque[Work] = deque()
 
-    def __call__(self, batch: Batch, epoch: int) -> None:
-        """One epoch: run it, or run it again without writing if it is out."""
-        positions = self.checkpoint.positions(epoch)
-        context = EpochContext(epoch=epoch, positions=positions.kafka)
-        if epoch <= self.run.recovered.committed:
-            self.replay(context, positions, batch)
-        else:
-            self.run_once(context, positions, batch)
-
-    def run_once(self, context: EpochContext, positions: Positions, batch: Batch) -> None:
-        """The normal way."""
-        rows = dict.fromkeys(self.run.sinks, batch)
-        journal = self._journal(self, context, positions)
-        attempted = self.run.coordinator.run(context, rows, journal, lambda some: of_rows(some.rows(0, 0)))
-        self._recording = self.entry(context, positions, attempted, DONE)
+    def submit(self, work: Callable[[], None]) -> "Work":
+        """One more."""
+        made = Work(work, self)
+        self._waiting.append(made)
         if not self._lags:
-            self.await_record()
+            self.catch_up(made)
+        return made
 
-    def replay(self, context: EpochContext, positions: Positions, batch: Batch) -> None:
-        """The epoch is out: rebuild the state by running it, compare, write nothing."""
-        run, pipeline = self.run, self.run.owner.pipeline
-        expected = expected_outcomes(
-            context, positions.texts, run.recovered, run.ledger, pipeline=pipeline, sinks=run.sinks
-        )
-        now = {name: self._digest(context, sink, batch) for name, sink in run.sinks.items()}
-        diverged = compare_replay(pipeline, context.epoch, expected, now)
-        if diverged is not None:
-            raise diverged
-        if run.ledger.read(context.epoch) is None:
-            parts = {name: Voted(outcome) for name, outcome in expected.items()}
-            self.record(self.entry(context, positions, Attempted(parts, 0), DONE))
+    def close(self) -> None:
+        """All of it."""
+        while self._waiting:
+            self._waiting.popleft().carry_out()
 
-    def record(self, entry: Entry) -> None:
-        """The epoch is done."""
-        self.run.term.require_current()
-        self.run.ledger.write(entry)
+    def catch_up(self, work: "Work") -> None:
+        """One after the other, up to this one."""
+        while not work.over:
+            self._waiting.popleft().carry_out()
 
-    def await_record(self) -> None:
-        """No epoch is decided before its predecessor is in the ledger."""
-        if self._recording is not None:
-            self.record(self._recording)
-            self._recording = None
 
-    def entry(self, context: EpochContext, positions: Positions, attempted: Attempted, phase: str) -> Entry:
-        """An epoch for the ledger."""
-        owner = self.run.owner
-        sinks = {
-            name: SinkEntry.of(voted.outcome, committable=dict(voted.committable))
-            for name, voted in attempted.sinks.items()
-        }
-        return Entry(
-            pipeline=owner.pipeline,
-            lineage=owner.lineage,
-            term=owner.term,
-            epoch=context.epoch,
-            phase=phase,
-            positions=positions.texts,
-            decider=self.run.coordinator.decider or LEDGER,
-            sinks=sinks,
-            rows=attempted.rows,
-            attempts=attempted.attempts,
-        )
+class Work:
+    """Something to be done beside the epoch."""
 
-    @staticmethod
-    def _digest(context: EpochContext, sink: TwoPhaseCommitSink, batch: Batch) -> Outcome:
-        found = sink.digest(context, batch)
-        assert found is not None
-        return found
+    def __init__(self, work: Callable[[], None], beside: Beside) -> None:
+        self._work, self._beside = work, beside
+        self.over = False
+        self._error: Exception | None = None
+
+    def carry_out(self) -> None:
+        """Once."""
+        self.over = True
+        try:
+            self._work()
+        except Exception as error:  # noqa: BLE001 - raised by `result`
+            self._error = error
+
+    def result(self) -> None:
+        """Wait for it."""
+        self._beside.catch_up(self)
+        if self._error is not None:
+            raise self._error
+
+
+class NoStop:
+    """`onceward.epoch.ports.Stop`: nobody asks."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    def is_set(self) -> bool:
+        """Never."""
+        return False
+
+    def wait(self, timeout: float) -> None:
+        """Time passes."""
+        self._world.sleep(timeout)
 
 
 def drive(world: World, driver: Driver, parts: Parts, engine: Engine, sinks: Mapping[str, TwoPhaseCommitSink]) -> None:
@@ -182,41 +125,43 @@ def drive(world: World, driver: Driver, parts: Parts, engine: Engine, sinks: Map
 
 def _drive(world: World, driver: Driver, parts: Parts, engine: Engine, sinks: Mapping[str, TwoPhaseCommitSink]) -> None:
     storage = parts.mount(world.mount())
-    home = Home(storage, "home", "home/checkpoint")
+    home = Home(storage, "home", "home")
     deed = home.open(PIPELINE, Guarantee.EXACTLY_ONCE.value, f"lineage{driver.number}")
     claimed = terms.acquire(
         storage, _holder(driver), is_dead=lambda _: True, clock=world.time, sleep=world.sleep, take_over=True
     )
     term = parts.term(storage, claimed.number, claimed.holder, claimed.count)
     driver.term = term.number
-    checkpoint, query = Checkpoint(home), Query(engine, world)
-    run = parts.take_over(
+    start = parts.take_over(
+        home=home,
         owner=Owner(pipeline=PIPELINE, lineage=deed.lineage, term=term.number, guarantee=Guarantee.EXACTLY_ONCE),
         coordinator=parts.coordinator(
-            sinks, is_final=lambda error: isinstance(error, FINAL), clock=world.time, sleep=world.sleep
+            sinks, is_final=lambda error: isinstance(error, errors.FINAL), clock=world.time, sleep=world.sleep
         ),
-        checkpoint=checkpoint,
         ledger=parts.ledger(storage, terms.boundaries(storage), deed.lineage),
         decisions=parts.decisions(storage, deed.lineage, term.number),
         term=term,
         clock=world.time,
         now=lambda: "",
         report=world.tell,
+        consent=world.consent(),
     )
-    run.recover()
-    world.began(term.number, run.recovered.committed)
+    taken = start.recover()
+    world.began(term.number, taken.recovered.committed)
     lags = bool((world.schedule.seed + driver.number) % 2)
-    runner = (parts.runner or Runner)(run, checkpoint, parts.journal, lags=lags)
-    query.open()
-    planned, done = query.last()
-    epoch = planned + 1 if done else planned
-    while epoch < engine.epochs:
-        batch = query.batch(epoch, planned=epoch <= planned)
-        runner(batch, epoch)
-        query.finish(epoch, batch)
-        world.observe()
-        epoch += 1
-    runner.await_record()
+    runner = parts.runner(
+        taken, Beside(lags=lags), NoStop(world), clock=world.time, now=lambda: "", journal=parts.journal
+    )
+    query = Query(engine, world, taken.checkpoint.folder, sinks)
+    with terms.fenced_first(term):  # an overtaken driver's engine finds its folder gone
+        epoch = query.open()
+        while epoch < engine.epochs:
+            batch = query.batch(epoch)
+            runner(batch, epoch)
+            query.finish(epoch, batch)
+            world.observe()
+            epoch += 1
+        runner.close()
     term.release()
 
 

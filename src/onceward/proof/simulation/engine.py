@@ -1,14 +1,18 @@
 """The engine that plans epochs and runs them, as Spark does: an offset log entry before, a commit log entry after.
 
-After a restart the last planned epoch runs again, unless its commit log entry is there.
+After a restart the last planned epoch runs again, unless its commit log entry is there. As Spark on a local path it
+looks whether an entry is there and then renames over it, in two steps; it syncs nothing, reads its logs only when it
+starts, and keeps in memory from where the next epoch goes on.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Final
 
 import msgspec
 
-from onceward.epoch.home import CHECKPOINT
+from onceward.epoch.checkpoint import Checkpoint, Positions
+from onceward.epoch.contract import EpochContext
 from onceward.epoch.outcome import Outcome, PartitionOutcome, TopicPartition
 from onceward.proof.history import Row
 from onceward.proof.simulation.world import World
@@ -26,14 +30,36 @@ class ConcurrentUpdate(Exception):
     """Two drivers write one checkpoint: Spark stops the one that comes second."""
 
 
+class Unreadable(Exception):
+    """The engine cannot read its own logs."""
+
+
 class Batch:
     """An epoch's rows, computed from the input and the state before it, as often as somebody asks."""
 
-    def __init__(self, epoch: int, records: list[tuple[int, int]], state: Mapping[int, int]) -> None:
-        self.epoch, self._records, self._state = epoch, records, state
+    def __init__(
+        self, epoch: int, records: list[tuple[int, int]], state: Mapping[int, int], sinks: Iterable[str]
+    ) -> None:
+        self.epoch, self._records, self._state, self._sinks = epoch, records, state, tuple(sinks)
         self.after: dict[int, int] | None = None  # the state after it, once it was run
 
-    def rows(self, term: int, attempt: int) -> list[Row]:
+    def prepare(self, epoch: int, positions: Positions) -> None:
+        """Nothing is looked up."""
+
+    @contextmanager
+    def rows(self, context: EpochContext) -> Iterator[Mapping[str, "Batch"]]:  # noqa: ARG002 - every try alike
+        """Every sink gets all of them."""
+        yield dict.fromkeys(self._sinks, self)
+
+    def count(self, rows: "Batch") -> Outcome:
+        """Number and digest."""
+        return of_rows(rows.computed(0, 0))
+
+    def late_rows(self) -> int:
+        """There is no watermark."""
+        return 0
+
+    def computed(self, term: int, attempt: int) -> list[Row]:
         """Run the query."""
         state = dict(self._state)
         made = []
@@ -59,7 +85,7 @@ def of_rows(rows: Iterable[Row], topic: str | None = None, partitions: int = 1) 
 
 
 class Engine:
-    """What outlives the drivers: the input, and the state store. Its logs are on the disk."""
+    """What outlives the drivers: the input. Logs and state are on the disk."""
 
     def __init__(self, seed: int, epochs: int) -> None:
         self.epochs = epochs
@@ -71,7 +97,6 @@ class Engine:
             (TOPIC, place): tuple((place * 100 + n, place + 2 * (n % 2)) for n in range(size))
             for place, size in enumerate(sizes)
         }
-        self.states: dict[int, dict[int, int]] = {0: {}}
 
     def plan(self, epoch: int, begins: Mapping[int, int]) -> dict[int, int]:
         """How far the epoch reads: what has arrived by now, so that a second plan may differ from a lost first one."""
@@ -93,50 +118,83 @@ class Engine:
 
 
 class Query:
-    """One driver's run of the engine."""
+    """One driver's run of the engine, in its folder."""
 
-    def __init__(self, engine: Engine, world: World) -> None:
-        self._engine, self._world = engine, world
+    def __init__(self, engine: Engine, world: World, folder: str, sinks: Iterable[str]) -> None:
+        self._engine, self._world, self._folder, self._sinks = engine, world, folder, tuple(sinks)
         self._storage = world.mount()
+        self._checkpoint = Checkpoint(self._storage, folder, folder)
+        self._ended: dict[int, int] = dict.fromkeys(range(PARTITIONS), 0)  # where the last epoch ended
 
-    def last(self) -> tuple[int, bool]:
-        """The last planned epoch, -1 if there is none, and whether it is finished."""
-        planned = max((int(name) for name in self._storage.names(f"{CHECKPOINT}/offsets")), default=-1)
-        done = max((int(name) for name in self._storage.names(f"{CHECKPOINT}/commits")), default=-1)
-        return planned, planned < 0 or done >= planned
+    def open(self) -> int:
+        """Read the logs, once: the epoch that comes next."""
+        metadata = f"{self._folder}/metadata"
+        found = self._storage.read(metadata)
+        if found is None:
+            self._add(metadata, b'{"id":"simulated"}')
+        elif not found.endswith(b"}"):
+            raise Unreadable(f"{metadata} is torn")
+        planned, done = self._checkpoint.planned(), self._checkpoint.last_finished()
+        if planned is None:
+            return 0
+        self._planned = self._ends(planned)
+        if done is not None and done >= planned:
+            self._require_readable(done)
+            self._ended, self._planned = self._planned, None
+            return planned + 1
+        if planned > 0:
+            self._ended = self._ends(planned - 1)
+        return planned
 
-    def open(self) -> None:
-        """The query's id."""
-        if self._storage.read(f"{CHECKPOINT}/metadata") is None:
-            self._add(f"{CHECKPOINT}/metadata", b'{"id":"simulated"}')
+    _planned: dict[int, int] | None = None  # an epoch that an earlier driver has planned and not finished
 
-    def batch(self, epoch: int, *, planned: bool) -> Batch:
+    def batch(self, epoch: int) -> Batch:
         """Plan the epoch if it is not, then hand out its rows."""
-        begins = self._ends(epoch - 1)
-        if not planned:
-            ends = self._engine.plan(epoch, begins)
+        ends = self._planned
+        if ends is None:
+            ends = self._engine.plan(epoch, self._ended)
             text = ", ".join([f'"{place}": {end}' for place, end in ends.items()])  # spaced as Spark does it
-            self._add(f"{CHECKPOINT}/offsets/{epoch}", f'v1\n{{}}\n{{"{TOPIC}": {{{text}}}}}'.encode())
-        else:
-            ends = self._ends(epoch)
-        return Batch(epoch, self._engine.records(begins, ends), self._engine.states[epoch])
+            self._add(f"{self._folder}/offsets/{epoch}", f'v1\n{{}}\n{{"{TOPIC}": {{{text}}}}}'.encode())
+        records = self._engine.records(self._ended, ends)
+        self._ended, self._planned = ends, None
+        return Batch(epoch, records, self.state(epoch), self._sinks)
 
     def finish(self, epoch: int, batch: Batch) -> None:
         """The state's next version, then the commit log."""
-        before = self._engine.states[epoch]
-        self._engine.states[epoch + 1] = batch.after if batch.after is not None else before
-        self._add(f"{CHECKPOINT}/commits/{epoch}", b"v1\n{}")
+        after = batch.after if batch.after is not None else self.state(epoch)
+        file = self._state_file(epoch + 1)
+        self._world.disk.put(file, msgspec.json.encode(after))
+        self._world.disk.keep(file)  # Spark does not sync it either; but nobody claims that it survives a power cut
+        self._add(f"{self._folder}/commits/{epoch}", b"v1\n{}")
+
+    def state(self, epoch: int) -> dict[int, int]:
+        """How often each key came before an epoch."""
+        return state_of(self._world.disk.files.get(self._state_file(epoch)))
+
+    def _state_file(self, epoch: int) -> str:
+        return f"{self._folder}/state/{epoch}"
 
     def _add(self, name: str, data: bytes) -> None:
-        """As Spark adds to its logs: renamed into place, never over another one, and not synced."""
-        self._world.step("log", name)
+        """As Spark adds to its logs on a local path: looked first, then renamed into place, and not synced."""
+        self._world.step("look", name)
         if name in self._world.disk.files:
             raise ConcurrentUpdate(f"{name} was written by another driver")
-        self._world.disk.put(name, data)
+        self._world.step("log", name)
+        self._world.disk.put(name, data, fragile=True)
+
+    def _require_readable(self, epoch: int) -> None:
+        if self._storage.read(f"{self._folder}/commits/{epoch}") != b"v1\n{}":
+            raise Unreadable(f"commits/{epoch} is torn")
 
     def _ends(self, epoch: int) -> dict[int, int]:
-        if epoch < 0:
-            return dict.fromkeys(range(PARTITIONS), 0)
-        text = self._storage.read(f"{CHECKPOINT}/offsets/{epoch}")
-        assert text is not None, f"the offset log has lost epoch {epoch}"
-        return {int(place): end for place, end in msgspec.json.decode(text.split(b"\n", 2)[2])[TOPIC].items()}
+        text = self._storage.read(f"{self._folder}/offsets/{epoch}")
+        try:
+            assert text is not None
+            return {int(place): end for place, end in msgspec.json.decode(text.split(b"\n", 2)[2])[TOPIC].items()}
+        except (AssertionError, IndexError, msgspec.DecodeError) as error:
+            raise Unreadable(f"offsets/{epoch} cannot be read: {error!r}") from error
+
+
+def state_of(data: bytes | None) -> dict[int, int]:
+    """The state as the engine writes it."""
+    return msgspec.json.decode(data, type=dict[int, int]) if data is not None else {}

@@ -232,9 +232,9 @@ class Model(Simulation):
                 world.events.pop()
             world.looks |= {shown}
 
-    def planned(self) -> tuple[int, int]:
+    def planned(self) -> tuple[int]:
         """What the engine keeps outside its logs."""
-        return self.engine.plans, len(self.engine.states)
+        return (self.engine.plans,)
 
     def state(self) -> bytes:
         """Everything that outlives a driver."""
@@ -242,7 +242,7 @@ class Model(Simulation):
         if self._far_away[0] != world.touched:
             stores = [(store.staged, store.rows, store.markers) for store in self.stores.values()]
             self._far_away = (world.touched, digest(stores, self.broker.state() if self.broker is not None else ()))
-        return digest(world.disk.sum, engine.plans % 3, engine.states, self._far_away[1])
+        return digest(world.disk.sum, engine.plans % 3, self._far_away[1])
 
     def freeze(self, *, crash: Fault | None = None, last: bool = False) -> None:
         """The next driver starts here, if none has started at the like of it."""
@@ -274,7 +274,7 @@ class Model(Simulation):
         return sorted(self.world.looks), began
 
     def _freeze(self) -> bytes:
-        engine = {"plans": self.engine.plans, "states": self.engine.states}
+        engine = {"plans": self.engine.plans}
         stores = [store.__dict__ for store in self.stores.values()]
         broker = self.broker.__dict__ if self.broker is not None else {}
         return pickle.dumps((self.world.disk.__dict__, engine, stores, broker))

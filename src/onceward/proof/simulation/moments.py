@@ -120,6 +120,15 @@ class CountedDisk(Disk):
         super().drop(name)
         self.sum = (self.sum - (_number(name, old) if old is not None else 0)) % WIDTH
 
+    def move(self, folder: str, to: str) -> bool:
+        """As ever."""
+        before = {name: data for name, data in self.files.items() if name.startswith(f"{folder}/")}
+        moved = super().move(folder, to)
+        for name, data in before.items():
+            self.sum += _number(to + name[len(folder) :], data) - _number(name, data)
+        self.sum %= WIDTH
+        return moved
+
 
 def _number(name: str, data: bytes) -> int:
     return int.from_bytes(blake2b(data, digest_size=16, key=name.encode()).digest(), "big")

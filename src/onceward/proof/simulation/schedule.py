@@ -13,12 +13,15 @@ CONTROL: Final = ("kill", "power", "pause", "resume", "switch", "start")
 DISK: Final = ("disk-before", "disk-after")  # an error of the home's file system, without or with the effect
 SINK: Final = ("sink-before", "sink-after", "task")  # an error of a store; a task that dies and lives on as a zombie
 NETWORK: Final = ("lose-request", "lose-answer", "delay", "duplicate", "hold", "timeout")
-FAULTS: Final = (*CONTROL, *DISK, *SINK, *NETWORK)
+# Those who forget and those who lie: a store set back by its newest epoch, the group's offsets expired, a stranger's
+# commit over them, positions altered in the engine's log. A person puts it right once a driver has said so.
+DAMAGE: Final = ("forget", "expire", "stranger", "alter")
+FAULTS: Final = (*CONTROL, *DISK, *SINK, *NETWORK, *DAMAGE)
 
 _WEIGHTS: Final[Mapping[str, int]] = {
     "kill": 8, "power": 4, "pause": 7, "resume": 7, "switch": 5, "start": 2, "disk-before": 1, "disk-after": 2,
     "sink-before": 2, "sink-after": 3, "task": 3, "lose-request": 2, "lose-answer": 4, "delay": 6, "duplicate": 3,
-    "hold": 4, "timeout": 4,
+    "hold": 4, "timeout": 4, "forget": 2, "expire": 2, "stranger": 1, "alter": 2,
 }  # fmt: skip
 
 
@@ -33,11 +36,11 @@ class Shape:
 
 
 SHAPES: Final = (
-    Shape("kafka", 0, kafka=True, span=90),
-    Shape("kafka+store", 1, kafka=True, span=116),
-    Shape("kafka+2 stores", 2, kafka=True, span=139),
-    Shape("store", 1, kafka=False, span=90),
-    Shape("2 stores", 2, kafka=False, span=113),
+    Shape("kafka", 0, kafka=True, span=122),
+    Shape("kafka+store", 1, kafka=True, span=154),
+    Shape("kafka+2 stores", 2, kafka=True, span=180),
+    Shape("store", 1, kafka=False, span=113),
+    Shape("2 stores", 2, kafka=False, span=139),
 )
 BY_NAME: Final = {shape.name: shape for shape in SHAPES}
 
@@ -111,9 +114,9 @@ def scheduled(seed: int) -> Schedule:
 
 
 def _applies(kind: str, shape: Shape) -> bool:
-    if kind in NETWORK:
+    if kind in NETWORK or kind in {"expire", "stranger"}:
         return shape.kafka
-    return shape.stores > 0 if kind in {"sink-before", "sink-after"} else True
+    return shape.stores > 0 if kind in {"sink-before", "sink-after", "forget"} else True
 
 
 def _choices(shape: Shape) -> tuple[list[str], list[int]]:

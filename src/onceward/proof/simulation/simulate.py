@@ -8,17 +8,18 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from onceward.epoch import term as terms
-from onceward.epoch.home import CHECKPOINT, Home
+from onceward.epoch.checkpoint import Checkpoint
+from onceward.epoch.home import Home
 from onceward.epoch.ledger import Ledger
 from onceward.errors import LedgerCorrupt
 from onceward.kafka import marker as markers
-from onceward.pipeline.checkpoint import Checkpoint
 from onceward.proof.checkers import judge
 from onceward.proof.history import History, LedgerLine, LogBatch, Observed, Part, Place, Row
 from onceward.proof.simulation.broker import Broker
+from onceward.proof.simulation.damage import Damages
 from onceward.proof.simulation.disk import Mount
 from onceward.proof.simulation.driver import PIPELINE, Parts, drive
-from onceward.proof.simulation.engine import Engine
+from onceward.proof.simulation.engine import Engine, state_of
 from onceward.proof.simulation.kafka_sink import PARTITIONS, SimulatedKafkaSink
 from onceward.proof.simulation.kafka_sink import TOPIC as OUT
 from onceward.proof.simulation.partition import PartitionLog
@@ -50,15 +51,17 @@ class Simulation:
         schedule, self.world = world.schedule, world
         self.parts = parts
         self.engine = Engine(schedule.seed, schedule.epochs)
-        names = [f"s{number}" for number in range(schedule.shape.stores)]
+        # A user may give a sink any name, also one that is a word of ours.
+        names = ["ledger", "decider"][: schedule.shape.stores]
         self.stores: dict[str, Store] = {name: (parts.store or Store)(name) for name in names}
         self.broker: Broker | None = None
         self._look: tuple[object, ...] = ()
         self._seen: dict[Place, tuple[int, tuple[Part, ...]]] = {}  # the last look, and how much there was then
         world.body = self._drive
         world.observe = self.observe
-        last = f"{CHECKPOINT}/commits/{schedule.epochs - 1}"
-        world.finished = lambda: last in world.disk.files
+        world.finished = self._finished
+        self._damages = Damages(self)
+        world.damage, world.repair = self._damages.do, self._damages.repair
         if schedule.shape.kafka:
             broker = self.broker = (parts.broker or Broker)(schedule.max_producer_epoch)
             broker.create(OUT, PARTITIONS)
@@ -76,12 +79,15 @@ class Simulation:
         """Nothing happens any more: what can be read, and which promises it breaks."""
         if self.broker is not None:
             self._release()
+        self._damages.restore_logs()
         self.observe()
         history = self.read()
         return history, judge(history)
 
     def observe(self) -> None:
-        """A look from outside."""
+        """A look from outside; while something is damaged, what is seen proves nothing."""
+        if self.world.unrepaired and not self._damages.over():
+            return
         visible: dict[str, dict[Place, tuple[Part, ...]]] = {
             name: {(name, 0): self._parts((name, 0), len(store.rows), store)} for name, store in self.stores.items()
         }
@@ -105,9 +111,9 @@ class Simulation:
     def read(self) -> History:
         """Everything that can be found out at the end."""
         storage = self._quiet_mount()
-        checkpoint = Checkpoint(Home(storage, "home", "home/checkpoint"))
+        checkpoint = Checkpoint.newest(Home(storage, "home", "home"))
         planned: dict[int, dict[Place, int]] = {}
-        for name in storage.names(f"{CHECKPOINT}/offsets"):
+        for name in storage.names(f"{checkpoint.folder}/offsets"):
             planned[int(name)] = {(*place,): end for place, end in checkpoint.positions(int(name)).kafka.items()}
         sinks: dict[str, dict[Place, tuple[Row, ...]]] = {
             name: {(name, 0): tuple(store.rows)} for name, store in self.stores.items()
@@ -135,7 +141,7 @@ class Simulation:
             group=group,
             ledger=lines,
             decisions=_decisions(self.world.disk.files),
-            state=self.engine.states.get(self.engine.epochs, {}),
+            state=state_of(storage.read(f"{checkpoint.folder}/state/{self.engine.epochs}")),
             left_behind=tuple(self._left_behind()),
         )
 
@@ -148,6 +154,10 @@ class Simulation:
             arguments = (self.parts.transactor,) if self.parts.transactor is not None else ()
             sinks["kafka"] = kind(self.world, MemoryWire(self.world, self.broker), *arguments)
         drive(self.world, driver, self.parts, self.engine, sinks)
+
+    def _finished(self) -> bool:
+        checkpoint = Checkpoint.newest(Home(self._quiet_mount(), "home", "home"))
+        return f"{checkpoint.folder}/commits/{self.engine.epochs - 1}" in self.world.disk.files
 
     def _hold(self) -> bool:
         assert self.broker is not None

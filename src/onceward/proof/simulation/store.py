@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from onceward.epoch.contract import Committable, EpochContext, LastCommit, Owner, TwoPhaseCommitSink
 from onceward.epoch.outcome import Outcome
-from onceward.errors import SinkUnreachable, StagingLost
+from onceward.errors import MarkerMissing, SinkUnreachable, StagingLost
 from onceward.proof.history import Row
 from onceward.proof.simulation.engine import Batch, TaskLost, of_rows
 from onceward.proof.simulation.world import World
@@ -24,17 +24,42 @@ class Store:
         # Epoch and term by lineage, written with the rows. Another pipeline has written to the same store before.
         self.markers: dict[str, tuple[int, int]] = {"another": (7, 1)}
 
+    def forget(self) -> Callable[[], None] | None:
+        """Restored from a backup: its newest commit is gone. What puts it back; None: there is none yet."""
+        mine = [(epoch, lineage) for lineage, (epoch, _) in self.markers.items() if lineage != "another"]
+        if not mine:
+            return None
+        epoch, lineage = max(mine)
+        rows, marker = [row for row in self.rows if row.epoch == epoch], self.markers[lineage]
+        self.rows = [row for row in self.rows if row.epoch != epoch]
+        self.markers[lineage] = (epoch - 1, marker[1])
+        if epoch == 0:
+            del self.markers[lineage]
+
+        def restore() -> None:
+            if self.committed(lineage) < epoch:
+                older = [row for row in self.rows if row.epoch < epoch]
+                self.rows = [*older, *rows, *(row for row in self.rows if row.epoch > epoch)]
+                self.markers[lineage] = marker
+
+        return restore
+
     def stage(self, which: Try, part: str, rows: list[Row]) -> None:
         """A task's write. Without its staging place, which an abort has dropped, it fails."""
         if which not in self.staged:
             raise SinkUnreachable(f"{self.name}: no staging for {which}")
         self.staged[which][part] = rows
 
-    def publish(self, which: Try, parts: list[str], term: int) -> bool:
-        """One transaction: the rows that the vote names, the marker, and the staging goes. False: it is gone."""
+    def publish(self, which: Try, parts: list[str], term: int, after: int = -1) -> bool:
+        """One transaction: the rows that the vote names, the marker, and the staging goes. False: it is gone.
+
+        `after`: the epoch that must be in before.
+        """
         lineage, epoch, _, _ = which
         if self.committed(lineage) >= epoch:
             return True
+        if self.committed(lineage) < after:
+            raise MarkerMissing(f"{self.name} held epoch {after} and has lost it: epoch {epoch} does not go in")
         if which not in self.staged:
             return False
         staged = self.staged.pop(which)
@@ -77,7 +102,7 @@ class StoreSink(TwoPhaseCommitSink):
 
     def write(self, context: EpochContext, rows: Batch) -> Outcome:
         """Each task stages its part under its own name, and reports it."""
-        made = rows.rows(self.owner.term, context.attempt)
+        made = rows.computed(self.owner.term, context.attempt)
         which = self.which(context)
         for task in range(TASKS):
             mine = [row for row in made if row.key % TASKS == task]
@@ -94,13 +119,15 @@ class StoreSink(TwoPhaseCommitSink):
     def pre_commit(self, context: EpochContext, outcome: Outcome) -> Committable:  # noqa: ARG002
         """Only what reports name counts."""
         self.world.step("vote", self.store.name)
-        return {"version": 1, "try": list(self.which(context)), "parts": self._parts}
+        after = context.after.get(self.owner.sink, -1)
+        return {"version": 1, "try": list(self.which(context)), "parts": self._parts, "after": after}
 
     def commit(self, context: EpochContext, committable: Committable) -> None:
         """At once, with the marker."""
         lineage, epoch, term, attempt = committable["try"]
         which = (lineage, epoch, term, attempt)
-        if not self.call("publish", lambda: self.store.publish(which, committable["parts"], self.owner.term)):
+        parts, after = committable["parts"], self.expects(committable)
+        if not self.call("publish", lambda: self.store.publish(which, parts, self.owner.term, after)):
             raise StagingLost(f"{self.store.name}: epoch {context.epoch}, {which} is neither staged nor visible")
 
     def abort(self, context: EpochContext) -> None:
@@ -109,7 +136,11 @@ class StoreSink(TwoPhaseCommitSink):
 
     def digest(self, context: EpochContext, rows: Batch) -> Outcome:
         """What `write` would have returned."""
-        return of_rows(rows.rows(self.owner.term, context.attempt))
+        return of_rows(rows.computed(self.owner.term, context.attempt))
+
+    def expects(self, committable: Committable) -> int:
+        """The epoch that the store must hold."""
+        return int(committable["after"])
 
     def which(self, context: EpochContext) -> Try:
         """The name of this try's staging."""

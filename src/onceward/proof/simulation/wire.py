@@ -3,7 +3,7 @@
 Stands in for `onceward.kafka.wire.Wire`, so that the production `Transactor` runs on it with the real request classes.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -49,6 +49,10 @@ class MemoryWire:
         """Send to the coordinator."""
         made = request()
         return self.exchange(type(made).__name__, lambda: carry_out(self._broker, made), made)
+
+    def topics(self, names: Iterable[str]) -> dict[str, list[int]]:
+        """Every topic is here."""
+        return {name: [0, 0] for name in names}
 
     def forget_coordinator(self, key: str, kind: int) -> None:
         """There is only one."""
@@ -111,7 +115,7 @@ def _mark(broker: Broker, request: Any) -> Answer:
 
 
 def _fetch(broker: Broker, request: Any) -> Answer:
-    found = broker.offsets(request.groups[0].group_id)
+    found = broker.offsets(request.groups[0].group_id, stable=request.require_stable)
     topics: dict[str, list[Answer]] = {}
     for (topic, place), (number, offset, metadata) in found.items():
         part = Answer(number, partition_index=place, committed_offset=offset, metadata=metadata)

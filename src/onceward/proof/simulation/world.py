@@ -8,15 +8,19 @@ from collections.abc import Callable
 from random import Random
 from typing import Final
 
-from onceward.proof.history import Began, Ended, Event
+from onceward.epoch.recovery import Consent
+from onceward.proof.checkers.ending import OF_DAMAGE
+from onceward.proof.history import Began, Damaged, Ended, Event
 from onceward.proof.simulation.disk import Disk, Mount
 from onceward.proof.simulation.fibres import Killed, fibre
-from onceward.proof.simulation.schedule import CONTROL, Fault, Schedule
+from onceward.proof.simulation.schedule import CONTROL, DAMAGE, Fault, Schedule
 
 MAX_DRIVERS: Final = 14
 MAX_STEPS: Final = 6_000
 TRANSACTION_TIMEOUT_S: Final = 60.0  # of waiting, all drivers together
 
+# What a person acts on: of a store that was set back a decided commit may find neither rows nor staging.
+NAMES_DAMAGE: Final = OF_DAMAGE | {"CommitUnfinished"}
 READY, PARKED, GONE = "ready", "parked", "gone"
 
 
@@ -49,11 +53,16 @@ class World:
         self.hold: Callable[[], bool] = lambda: False
         self.release: Callable[[], None] = lambda: None
         self.finished: Callable[[], bool] = lambda: False
+        self.damage: Callable[[str], str] = lambda _: ""  # does it; what was done, in words
+        self.repair: Callable[[], Consent | None] = lambda: None  # a person puts right what a driver has named
+        self.unrepaired = False
+        self._consent: Consent | None = None
         self._faults = list(reversed(schedule.faults))
         self._late: list[tuple[int, int, Callable[[], object], str]] = []
         self._armed: dict[str, int] = {}
         self._current: Driver | None = None
         self._preferred: Driver | None = None
+        self._once_more = False  # a driver has named a damage, which a person has put right since
         self._numbers = 0
         self._waited = 0.0
         self._due = 0  # the next step at which anything but a driver's own doing happens
@@ -115,6 +124,11 @@ class World:
     def heard(self, said: object, answer: object) -> None:
         """An answer of the broker is on its way back, for worlds that keep count."""
 
+    def consent(self) -> Consent:
+        """What the person who starts this driver says knowingly."""
+        said, self._consent = self._consent or Consent(), None
+        return said
+
     def began(self, term: int, after_epoch: int) -> None:
         """The driver that runs has recovered."""
         assert self._current is not None
@@ -154,7 +168,7 @@ class World:
         """Since the newest driver started, nobody else was there, and it has finished."""
         newest = max(self.drivers, key=lambda driver: driver.term)
         ends = [event for event in self.events[newest.since :] if isinstance(event, Ended)]
-        return ends == [Ended(newest.number, "finished")] and not self._late
+        return ends == [Ended(newest.number, "finished")] and not self._late and not self.unrepaired
 
     def ended(self, how: str, says: str = "") -> None:
         """The driver that runs stops by itself."""
@@ -162,6 +176,9 @@ class World:
         self._current.state = GONE
         self.tell(f"ends: {how} {says}")
         self.events.append(Ended(self._current.number, how, says))
+        if self.unrepaired and how in NAMES_DAMAGE:
+            self._consent = self.repair()
+            self._once_more = True
 
     def _next(self) -> Driver | None:
         preferred, self._preferred = self._preferred, None
@@ -172,7 +189,8 @@ class World:
                 return driver
         if self.clock > MAX_STEPS:
             return None
-        if not self.finished() and len(self.drivers) < MAX_DRIVERS:
+        if (self._once_more or not self.finished()) and len(self.drivers) < MAX_DRIVERS:
+            self._once_more = False
             return self._start()
         for driver in self.drivers:
             if driver.state is PARKED:
@@ -210,18 +228,28 @@ class World:
             if fault.kind in CONTROL:
                 self.observe()
                 give_way = self._control(fault) or give_way
-            elif fault.kind == "timeout":
-                self.tell(f"!! time passes: {self.time_out() or 'no transaction is open'}")
-            elif fault.kind == "hold":
-                if self.hold():
-                    self.tell("!! the broker is slow to write end markers")
-                    self.later(fault.argument % 24, self.release, "the broker writes end markers again")
             else:
-                self._armed[fault.kind] = fault.argument
+                self._befall(fault)
         self._set_due()
         if give_way:
             assert self._current is not None
             self._current.fibre.give_way()
+
+    def _befall(self, fault: Fault) -> None:
+        """What happens to others than the drivers."""
+        if fault.kind in DAMAGE:
+            if done := self.damage(fault.kind):
+                self.unrepaired = True
+                self.tell(f"!! {done}")
+                self.events.append(Damaged(fault.kind))
+        elif fault.kind == "timeout":
+            self.tell(f"!! time passes: {self.time_out() or 'no transaction is open'}")
+        elif fault.kind == "hold":
+            if self.hold():
+                self.tell("!! the broker is slow to write end markers")
+                self.later(fault.argument % 24, self.release, "the broker writes end markers again")
+        else:
+            self._armed[fault.kind] = fault.argument
 
     def _control(self, fault: Fault) -> bool:
         current = self._current

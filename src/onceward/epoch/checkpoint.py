@@ -1,0 +1,238 @@
+"""Spark's own checkpoint of a query, as Onceward reads it: the positions at which an epoch ends, and what is finished.
+
+Spark writes an epoch's plan (`offsets/N`) before it asks us anything, and on a local path it looks for a file and then
+renames over it: two drivers can both succeed. So each term has a folder of its own. A start takes its predecessor's
+along by one rename; what the predecessor still writes goes to a path that nobody reads (docs/decisions/0013).
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from onceward.epoch.home import CHECKPOINT, CHECKPOINTS, Home
+from onceward.epoch.outcome import TopicPartition
+from onceward.epoch.storage import Storage
+from onceward.errors import HomeMismatch, PipelineFenced
+
+_VERSION: Final = re.compile(r"v\d+")
+_NO_OFFSET: Final = "-"  # Spark's word for a source that had nothing yet
+
+
+@dataclass(frozen=True, slots=True)
+class Positions:
+    """Where each source ends: the whole entry, Spark's own text of each source, and the Kafka ones as numbers."""
+
+    plan: str
+    texts: list[str]
+    kafka: Mapping[TopicPartition, int]
+
+
+class TornEntry(Exception):
+    """A file of Spark's logs that a power cut has emptied or cut short."""
+
+
+class Checkpoint:
+    """Spark's folder of one term, below a home."""
+
+    def __init__(self, storage: Storage, folder: str, location: str) -> None:
+        self._storage = storage
+        self.folder = folder
+        self.location = location
+        self._metadata_synced = False
+
+    @classmethod
+    def adopt(cls, home: Home, term: int) -> "Checkpoint":
+        """The predecessor's folder becomes this term's, at once. From now on no older driver writes where we read."""
+        mine = f"{CHECKPOINTS}/{term:06d}"
+        while (found := _newest(home.storage)) is not None and found != mine:
+            if found > mine:
+                raise PipelineFenced(
+                    f"{home.location}/{found} was taken by a newer driver; this one, of term {term}, was paused before "
+                    "it began, and stops"
+                )
+            home.storage.move(found, mine)  # False: another start was quicker, so look again
+        return cls(home.storage, mine, home.uri(mine))
+
+    @classmethod
+    def newest(cls, home: Home) -> "Checkpoint":
+        """For those who only look."""
+        folder = _newest(home.storage) or CHECKPOINT
+        return cls(home.storage, folder, home.uri(folder))
+
+    def positions(self, epoch: int) -> Positions:
+        """From Spark's offset log, which has the entry before the epoch runs."""
+        try:
+            found = self.read(epoch)
+        except TornEntry as torn:
+            raise HomeMismatch(f"Spark runs epoch {epoch}, but {torn}") from torn
+        if found is None:
+            raise HomeMismatch(f"Spark runs epoch {epoch}, but {self.location}/offsets/{epoch} is not there")
+        return found
+
+    def read(self, epoch: int) -> Positions | None:
+        """The plan of an epoch; None if there is none."""
+        data = self._storage.read(self._offsets(epoch))
+        if data is None:
+            return None
+        text = data.decode("utf-8", "replace")
+        lines = text.splitlines()
+        if len(lines) < 3 or not _VERSION.fullmatch(lines[0]) or not all(map(_is_whole, lines[1:])):
+            raise TornEntry(f"{self.location}/offsets/{epoch} is empty or cut short ({len(data)} bytes)")
+        return Positions(text, lines[2:], kafka_positions(lines[2:]))
+
+    def input_rows(self, epoch: int, end: Positions) -> int | None:
+        """How many offsets the epoch spans, if all its sources are Kafka; None when that cannot be told."""
+        sources = [_offsets(text) for text in end.texts]
+        if not sources or not all(sources) or len(end.kafka) < sum(map(len, sources)):  # two over one topic
+            return None
+        if epoch == 0:
+            before: Mapping[TopicPartition, int] = self._initial(len(sources))
+        else:
+            previous = self.read(epoch - 1)
+            if previous is None:
+                return None
+            before = previous.kafka
+        return sum(max(0, offset - before.get(place, 0)) for place, offset in end.kafka.items())
+
+    def sync_positions(self, epoch: int) -> None:
+        """Make the offset log's entry survive a power cut, and the query's id; Spark itself only closes the files."""
+        if not self._metadata_synced:
+            self._storage.sync(f"{self.folder}/metadata")
+            self._metadata_synced = True
+        self._storage.sync(self._offsets(epoch))
+
+    def planned(self) -> int | None:
+        """The newest epoch in the offset log."""
+        return max(self._numbers("offsets"), default=None)
+
+    def finished(self, epoch: int) -> bool:
+        """Whether Spark's commit log has the epoch."""
+        return self._storage.read(self._commits(epoch)) is not None
+
+    def last_finished(self) -> int | None:
+        """The newest epoch in Spark's commit log."""
+        return max(self._numbers("commits"), default=None)
+
+    def require_intact(self, committed: int) -> None:
+        """Refuse a checkpoint that lost what the pipeline has already committed, or has what it never committed."""
+        planned, finished = self._numbers("offsets"), self._numbers("commits")
+        # Before any epoch is over, a power cut may have taken it, and a new query does no harm.
+        begun = committed >= 0 or finished
+        if begun and planned and self._storage.read(f"{self.folder}/metadata") is None:
+            raise HomeMismatch(
+                f"{self.location} has lost its file 'metadata': Spark would take the query for a new one. Restore the "
+                "checkpoint from a backup."
+            )
+        if committed >= 0 and committed not in planned:
+            raise HomeMismatch(
+                f"epoch {committed} is committed, but Spark's checkpoint {self.location} "
+                f"{'ends at epoch ' + str(max(planned)) if planned else 'is empty'}: deleted, or an old copy. "
+                "Going on would commit epochs again. Restore the whole home from one backup, or give the pipeline a "
+                "new name and a new home."
+            )
+        if max(finished, default=-1) > committed:
+            raise HomeMismatch(
+                f"Spark's checkpoint {self.location} has epoch {max(finished)} as finished, but the pipeline has "
+                f"committed {'only up to epoch ' + str(committed) if committed >= 0 else 'none'}: the home's ledger "
+                "and decisions are older than its checkpoint. Going on would lose the epochs between. Restore the "
+                "whole home from one backup."
+            )
+
+    def clear_torn(self, committed: int) -> list[str]:
+        """What a power cut has torn and nobody needs is taken away; what became of it, in words.
+
+        A commit log entry: its epoch runs again, and writes nothing. The query's id before anything was committed.
+        """
+        told: list[str] = []
+        metadata = self._storage.read(f"{self.folder}/metadata")
+        if metadata is not None and not _is_whole(metadata.decode("utf-8", "replace")) and committed < 0:
+            self._storage.remove(f"{self.folder}/metadata")
+            told.append(f"{self.location}/metadata was torn, and nothing is committed: Spark writes it anew")
+        while (newest := self.last_finished()) is not None:
+            lines = (self._storage.read(self._commits(newest)) or b"").decode("utf-8", "replace").splitlines()
+            if len(lines) >= 2 and _VERSION.fullmatch(lines[0]) and all(map(_is_whole, lines[1:])):
+                break
+            self._storage.remove(self._commits(newest))
+            told.append(f"Spark's commit log entry of epoch {newest} was torn: taken away, the epoch is replayed")
+        return told
+
+    def restore(self, epoch: int, plan: str) -> None:
+        """Put back an epoch's plan, as the ledger kept it."""
+        self._storage.replace(self._offsets(epoch), plan.encode())
+
+    def discard(self, epoch: int) -> None:
+        """Take away the plan of an epoch that nobody has committed: Spark plans it anew."""
+        self._storage.remove(self._offsets(epoch))
+
+    def initial(self) -> dict[TopicPartition, int]:
+        """Where the first epoch began, as each Kafka source noted it."""
+        return self._initial(len(self._storage.names(f"{self.folder}/sources")))
+
+    def _offsets(self, epoch: int) -> str:
+        return f"{self.folder}/offsets/{epoch}"
+
+    def _commits(self, epoch: int) -> str:
+        return f"{self.folder}/commits/{epoch}"
+
+    def _numbers(self, log: str) -> list[int]:
+        return [int(name) for name in self._storage.names(f"{self.folder}/{log}") if name.isdigit()]
+
+    def _initial(self, sources: int) -> dict[TopicPartition, int]:
+        found: dict[TopicPartition, int] = {}
+        for index in range(sources):
+            note = self._storage.read(f"{self.folder}/sources/{index}/0")
+            if note is not None:
+                text = note.split(b"\n", 1)[-1].decode("utf-8", "replace")
+                found.update(_offsets(text))
+        return found
+
+
+def kafka_positions(texts: list[str]) -> dict[TopicPartition, int]:
+    """The Kafka ones among the sources' positions.
+
+    Two sources over one topic: the earlier position counts, since a group has one place per partition.
+    """
+    found: dict[TopicPartition, int] = {}
+    for text in texts:
+        for place, offset in _offsets(text).items():
+            found[place] = min(offset, found.get(place, offset))
+    return found
+
+
+def _newest(storage: Storage) -> str | None:
+    """The folder of the newest term that has one; homes of older releases have one for all terms."""
+    terms = [name for name in storage.names(CHECKPOINTS) if name.isdigit()]
+    if terms:
+        return f"{CHECKPOINTS}/{max(terms)}"
+    return CHECKPOINT if storage.names(CHECKPOINT) else None
+
+
+def _is_whole(line: str) -> bool:
+    if line == _NO_OFFSET:
+        return True
+    try:
+        json.loads(line)
+    except ValueError:
+        return False
+    return True
+
+
+def _offsets(text: str) -> dict[TopicPartition, int]:
+    """Kafka's positions look like {"topic": {"0": 42}}; anything else is another source's."""
+    try:
+        topics = json.loads(text)
+    except ValueError:
+        return {}
+    if not isinstance(topics, dict) or not all(isinstance(value, dict) for value in topics.values()):
+        return {}
+    try:
+        return {
+            TopicPartition(topic, int(partition)): offset
+            for topic, partitions in topics.items()
+            for partition, offset in partitions.items()
+            if isinstance(offset, int)
+        }
+    except ValueError:
+        return {}

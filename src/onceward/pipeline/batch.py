@@ -1,0 +1,110 @@
+"""Spark's side of the epoch's doors: a micro-batch with each sink's rows, and a thread for what goes on beside it."""
+
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from pyspark.sql import DataFrame
+
+from onceward.epoch.checkpoint import Positions
+from onceward.epoch.contract import EpochContext, TwoPhaseCommitSink
+from onceward.epoch.outcome import Outcome
+from onceward.epoch.runner import EpochRunner
+from onceward.pipeline.enrichment import Enrichment
+from onceward.sinks.rows import digest
+
+Transform = Callable[[DataFrame, Mapping[str, DataFrame]], DataFrame]  # of a batch and of what was looked up for it
+
+
+@dataclass(frozen=True, slots=True)
+class Shaping:
+    """How one pipeline's batches become its sinks' rows."""
+
+    transforms: Mapping[str, Transform]
+    shared: bool  # more than one looks at the batch, so it is computed once and kept
+    enrichment: Enrichment | None = None
+    rows_dropped: Callable[[], int] = lambda: 0
+
+    @classmethod
+    def of(
+        cls,
+        transforms: Mapping[str, Transform],
+        sinks: Mapping[str, TwoPhaseCommitSink],
+        enrichment: Enrichment | None,
+        rows_dropped: Callable[[], int],
+    ) -> "Shaping":
+        """A sink that does not count its rows itself has them looked at twice."""
+        shared = len(transforms) > 1 or not all(map(_counts_itself, sinks.values()))
+        return cls(transforms, shared, enrichment, rows_dropped)
+
+
+@dataclass(slots=True)
+class SparkBatch:
+    """`onceward.epoch.ports.Batch` over a DataFrame."""
+
+    frame: DataFrame
+    shaping: Shaping
+    tables: Mapping[str, DataFrame] = field(default_factory=dict)  # what was looked up
+
+    def prepare(self, epoch: int, positions: Positions) -> None:
+        """Look up, or take what an earlier try of this epoch has looked up."""
+        if self.shaping.enrichment is not None:
+            self.tables = self.shaping.enrichment.frames(epoch, positions.texts, self.frame.sparkSession)
+
+    @contextmanager
+    def rows(self, context: EpochContext) -> Iterator[Mapping[str, DataFrame]]:  # noqa: ARG002 - every try alike
+        """Each sink's rows; the batch is computed once for each try, however many look at it."""
+        with kept(self.frame) if self.shaping.shared else _as_it_is(self.frame) as shared:
+            yield {name: transform(shared, self.tables) for name, transform in self.shaping.transforms.items()}
+
+    def count(self, rows: DataFrame) -> Outcome:
+        """Run them into a digest."""
+        return digest(rows)
+
+    def late_rows(self) -> int:
+        """Spark's own count, where it matters."""
+        return self.shaping.rows_dropped()
+
+
+def in_foreach_batch(runner: EpochRunner, shaping: Shaping) -> Callable[[DataFrame, int], None]:
+    """What Spark calls for every micro-batch."""
+    return lambda frame, epoch: runner(SparkBatch(frame, shaping), epoch)
+
+
+class BackgroundThread:
+    """`onceward.epoch.ports.Background`: one thread, one piece of work after the other."""
+
+    def __init__(self, name: str) -> None:
+        self._pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix=name)
+
+    def submit(self, work: Callable[[], None]) -> Future[None]:
+        """Begin with it, or queue it."""
+        return self._pool.submit(work)
+
+    def close(self) -> None:
+        """Wait for all of it."""
+        self._pool.shutdown(wait=True)
+
+
+@contextmanager
+def kept(frame: DataFrame) -> Iterator[DataFrame]:
+    """The frame's rows as they are first computed, for several to look at.
+
+    Not `persist`: what an executor that is lost had cached would be computed again, and two sinks of one epoch might
+    then disagree about a query that is not deterministic. Without its lineage such a loss fails the try instead.
+    """
+    shared = frame.localCheckpoint(eager=False)
+    try:
+        yield shared
+    finally:
+        shared._jdf.queryExecution().logical().rdd().unpersist(False)  # noqa: SLF001, FBT003 - PySpark has no way
+
+
+@contextmanager
+def _as_it_is(frame: DataFrame) -> Iterator[DataFrame]:
+    yield frame
+
+
+def _counts_itself(sink: TwoPhaseCommitSink) -> bool:
+    return type(sink).digest is not TwoPhaseCommitSink.digest

@@ -1,0 +1,83 @@
+"""Which topics a pipeline reads, by Kafka's ids: one that was deleted and made again is another topic.
+
+Its offsets begin anew, and the positions of the old one would skip its first events without an error.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, cast
+
+import msgspec
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import DataFrame, SparkSession
+
+from onceward.epoch.sealed import seal, unseal
+from onceward.epoch.storage import Storage
+from onceward.errors import SourceReplaced
+from onceward.pipeline.source import sources
+
+FORMAT: Final = 1
+FILE: Final = "sources.json"
+TIMEOUT_MS: Final = "10000"
+
+
+class SourceTopics(msgspec.Struct, frozen=True, kw_only=True):
+    """The ids of the topics that a home's positions are about."""
+
+    format: int = FORMAT
+    ids: dict[str, str]
+
+
+def require_same_topics(frame: DataFrame, storage: Storage) -> SourceTopics | None:
+    """Compare with what the home has seen. What is to be noted once the home is ours; None: nothing new."""
+    now = topic_ids(frame)
+    data = storage.read(FILE)
+    known = unseal(data, SourceTopics, FILE, FORMAT).ids if data is not None else {}
+    for topic, number in now.items():
+        if known.get(topic, number) != number:
+            raise SourceReplaced(
+                f"source topic {topic!r} was deleted and made again (its id was {known[topic]}, now {number}): the "
+                "home's positions are those of the old one, and the new one's first events would be skipped. Give the "
+                "pipeline a new name and a new home; or, if the state must be kept, write the events to a topic of "
+                "another name and read that one as well."
+            )
+    return None if now.keys() <= known.keys() else SourceTopics(ids={**known, **now})
+
+
+def note(topics: SourceTopics, storage: Storage) -> None:
+    """In a home that is ours."""
+    storage.replace(FILE, seal(topics))
+
+
+def topic_ids(frame: DataFrame) -> dict[str, str]:
+    """Of every Kafka source that names its topics; asked through the Kafka client that Spark itself uses."""
+    found: dict[str, str] = {}
+    for name, options in sources(frame):
+        topics = [topic.strip() for topic in options.get("subscribe", "").split(",") if topic.strip()]
+        if name == "kafka" and topics:
+            found.update(_ask(frame.sparkSession, options, topics))
+    return found
+
+
+def _ask(spark: SparkSession, options: Mapping[str, str], topics: Iterable[str]) -> dict[str, str]:
+    jvm = cast("Any", spark._jvm)  # noqa: SLF001 - PySpark has no Kafka client of its own
+    settings = jvm.java.util.Properties()
+    for name, value in options.items():
+        if name.startswith("kafka.") and name != "kafka.isolation.level":
+            settings.put(name.removeprefix("kafka."), value)
+    settings.put("default.api.timeout.ms", TIMEOUT_MS)
+    settings.put("request.timeout.ms", TIMEOUT_MS)
+    admin = jvm.org.apache.kafka.clients.admin.Admin.create(settings)
+    try:
+        wanted = jvm.java.util.ArrayList()
+        for topic in topics:
+            wanted.add(topic)
+        answers = admin.describeTopics(wanted).topicNameValues()
+        found = {}
+        for topic in topics:
+            try:
+                found[topic] = str(answers.get(topic).get().topicId())
+            except Py4JJavaError:
+                continue  # missing or out of reach: Spark says so itself, and nothing is concluded from it
+        return found
+    finally:
+        admin.close()

@@ -1,0 +1,135 @@
+"""Spark's checkpoint of a home: a folder for each term, and what a power cut may have done to its logs."""
+
+from pathlib import Path
+
+import pytest
+
+from epoch.memory import Memory
+from onceward.epoch.checkpoint import Checkpoint, TornEntry
+from onceward.epoch.home import Home
+from onceward.epoch.outcome import TopicPartition
+from onceward.epoch.storage import LocalStorage
+from onceward.errors import HomeMismatch, PipelineFenced
+
+IN_0, IN_1 = TopicPartition("in", 0), TopicPartition("in", 1)
+
+
+def plan(*ends: int) -> bytes:
+    places = ",".join(f'"{place}":{end}' for place, end in enumerate(ends))
+    return f'v1\n{{"batchWatermarkMs":0}}\n{{"in":{{{places}}}}}'.encode()
+
+
+def home_of(storage: Memory | LocalStorage) -> Home:
+    return Home(storage, "home", "file:///home")
+
+
+@pytest.fixture
+def storage() -> Memory:
+    return Memory()
+
+
+class TestAFolderForEachTerm:
+    def test_a_first_start_has_an_empty_one_of_its_own(self, storage: Memory) -> None:
+        checkpoint = Checkpoint.adopt(home_of(storage), 1)
+        assert checkpoint.location == "file:///home/checkpoints/000001"
+        assert checkpoint.planned() is None
+
+    def test_a_start_takes_its_predecessors_along_and_the_old_path_is_gone(self, storage: Memory) -> None:
+        """Trap 22: what an overtaken driver still writes, it writes where nobody reads."""
+        storage.files["checkpoints/000001/offsets/0"] = plan(5)
+        assert Checkpoint.adopt(home_of(storage), 2).planned() == 0
+        storage.files["checkpoints/000001/offsets/0"] = plan(3)  # the overtaken driver wakes inside its rename
+        assert Checkpoint.adopt(home_of(storage), 3).positions(0).kafka == {IN_0: 5}
+        assert Checkpoint.newest(home_of(storage)).positions(0).kafka == {IN_0: 5}
+
+    def test_a_home_of_an_older_release_is_taken_along_too(self, storage: Memory) -> None:
+        storage.files["checkpoint/offsets/7"] = plan(5)
+        assert Checkpoint.newest(home_of(storage)).planned() == 7
+        assert Checkpoint.adopt(home_of(storage), 9).planned() == 7
+        assert storage.names("checkpoint") == []
+
+    def test_a_start_that_was_paused_before_it_began_does_not_take_it_back(self, storage: Memory) -> None:
+        storage.files["checkpoints/000005/offsets/0"] = plan(5)
+        with pytest.raises(PipelineFenced, match=r"checkpoints/000005 was taken by a newer driver.*term 4"):
+            Checkpoint.adopt(home_of(storage), 4)
+        assert storage.names("checkpoints") == ["000005"]
+
+    def test_a_start_that_another_one_outruns_looks_again(self) -> None:
+        class Outrun(Memory):
+            def move(self, folder: str, to: str) -> bool:
+                if folder.endswith("000001"):  # term 2 was quicker, between our look and our rename
+                    super().move(folder, "checkpoints/000002")
+                    return False
+                return super().move(folder, to)
+
+        quick = Outrun()
+        quick.files["checkpoints/000001/offsets/0"] = plan(5)
+        assert Checkpoint.adopt(home_of(quick), 3).planned() == 0
+        assert quick.names("checkpoints") == ["000003"]
+
+    def test_on_a_real_disk_it_is_one_rename(self, tmp_path: Path) -> None:
+        offsets = tmp_path / "checkpoints" / "000001" / "offsets"
+        offsets.mkdir(parents=True)
+        (offsets / "0").write_bytes(plan(5))
+        inode = (offsets / "0").stat().st_ino
+        checkpoint = Checkpoint.adopt(Home.at(tmp_path), 2)
+        assert (tmp_path / checkpoint.folder / "offsets" / "0").stat().st_ino == inode
+        assert not (tmp_path / "checkpoints" / "000001").exists()
+
+
+class TestWhatAPowerCutLeaves:
+    """Spark closes its files and syncs none."""
+
+    @pytest.fixture
+    def checkpoint(self, storage: Memory) -> Checkpoint:
+        for epoch in (0, 1):
+            storage.files[f"checkpoints/000001/offsets/{epoch}"] = plan(epoch + 1)
+            storage.files[f"checkpoints/000001/commits/{epoch}"] = b"v1\n{}"
+        storage.files["checkpoints/000001/metadata"] = b'{"id":"q"}'
+        return Checkpoint.adopt(home_of(storage), 1)
+
+    @pytest.mark.parametrize("data", [b"", b"v1", b"v1\n{}", b'v1\n{}\n{"in":{"0":', b"\0" * 40])
+    def test_a_torn_plan_is_told_from_a_whole_one(self, storage: Memory, checkpoint: Checkpoint, data: bytes) -> None:
+        storage.files["checkpoints/000001/offsets/1"] = data
+        with pytest.raises(TornEntry, match=rf"offsets/1 is empty or cut short \({len(data)} bytes\)"):
+            checkpoint.read(1)
+        with pytest.raises(HomeMismatch, match=r"Spark runs epoch 1, but .*offsets/1 is empty or cut short"):
+            checkpoint.positions(1)
+
+    def test_a_source_without_an_offset_is_whole(self, storage: Memory, checkpoint: Checkpoint) -> None:
+        storage.files["checkpoints/000001/offsets/1"] = b'v1\n{}\n-\n{"in":{"0":4}}'
+        assert checkpoint.positions(1).texts == ["-", '{"in":{"0":4}}']
+
+    @pytest.mark.parametrize("data", [b"", b"v1", b'v1\n{"nextBatch'])
+    def test_a_torn_commit_is_taken_away_so_that_its_epoch_is_replayed(
+        self, storage: Memory, checkpoint: Checkpoint, data: bytes
+    ) -> None:
+        storage.files["checkpoints/000001/commits/1"] = data
+        assert checkpoint.clear_torn(1) == [
+            "Spark's commit log entry of epoch 1 was torn: taken away, the epoch is replayed"
+        ]
+        assert checkpoint.last_finished() == 0
+        assert checkpoint.clear_torn(1) == []
+
+    def test_a_torn_query_id_is_taken_away_only_before_anything_is_committed(
+        self, storage: Memory, checkpoint: Checkpoint
+    ) -> None:
+        storage.files["checkpoints/000001/metadata"] = b'{"id'
+        assert checkpoint.clear_torn(0) == []
+        assert storage.files["checkpoints/000001/metadata"] == b'{"id'
+        assert "metadata was torn" in checkpoint.clear_torn(-1)[0]
+        assert "checkpoints/000001/metadata" not in storage.files
+
+
+def test_a_checkpoint_that_is_newer_than_the_ledger_is_refused(storage: Memory) -> None:
+    """Half of a home restored: Spark would go on after epochs that nobody has committed."""
+    storage.files |= {
+        "checkpoints/000001/metadata": b'{"id":"q"}',
+        "checkpoints/000001/offsets/0": plan(1),
+        "checkpoints/000001/offsets/1": plan(2),
+        "checkpoints/000001/commits/1": b"v1\n{}",
+    }
+    checkpoint = Checkpoint.adopt(home_of(storage), 1)
+    checkpoint.require_intact(1)
+    with pytest.raises(HomeMismatch, match=r"has epoch 1 as finished.*only up to epoch 0.*lose the epochs between"):
+        checkpoint.require_intact(0)
