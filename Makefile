@@ -13,7 +13,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 ARGS ?=
 UV ?= uv
 
-.PHONY: help setup check format quick test test-all coverage lock demo bench prove clean
+.PHONY: help setup check types format quick test test-all coverage lock demo bench prove clean
 
 help:  ## what there is to make
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -38,11 +38,14 @@ $(STAMP): requirements.lock pyproject.toml $(LOCKS)
 	$(BIN)/onceward jars fetch
 	@touch $(STAMP)
 
-check: $(STAMP)  ## format, lint, strict types, room order
+check: $(STAMP) types  ## format, lint, strict types, room order
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+types: $(STAMP)  ## strict types in src, and in tests (tests/mypy.ini)
+	$(BIN)/mypy
+	cd tests && $(CURDIR)/$(BIN)/mypy --config-file mypy.ini --cache-dir ../.mypy_cache/tests .
 
 format: $(STAMP)  ## put the code into shape
 	$(BIN)/ruff check --fix-only -q .

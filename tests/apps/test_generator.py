@@ -188,14 +188,14 @@ def test_who_chooses_another_touch_is_found_out(seed: int) -> None:
         if touch.id in right.events and order.at - WINDOW_MS <= touch.at <= order.at:
             near[order.id][touch.id] = touch
     found: Counter[str] = Counter()
-    for order in right.attributed.values():
-        touches = sorted(near[order.id].values(), key=lambda it: (it.at, it.id))
+    for owed in right.attributed.values():
+        touches = sorted(near[owed.id].values(), key=lambda it: (it.at, it.id))
         clicks = [it for it in touches if it.type == CLICK]
         found["first click"] += bool(clicks) and clicks[0].ad != clicks[-1].ad
         found["last touch"] += bool(clicks) and touches[-1].ad != clicks[-1].ad
-        found["first touch"] += bool(touches) and campaign[touches[0].ad or ""] != order.campaign
-        found["impression"] += order.touch_type == IMPRESSION
-        found["nothing"] += order.touch_id is None
+        found["first touch"] += bool(touches) and campaign[touches[0].ad or ""] != owed.campaign
+        found["impression"] += owed.touch_type == IMPRESSION
+        found["nothing"] += owed.touch_id is None
     assert all(found[it] > 0.01 * len(right.attributed) for it in ("first click", "last touch", "first touch")), found
     assert all(found[it] > 0.1 * len(right.attributed) for it in ("impression", "nothing")), found
 

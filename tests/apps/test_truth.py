@@ -328,11 +328,12 @@ def naive(made: Generated) -> tuple[dict[str, tuple[Any, ...]], Counter[str], Co
     bill = {it.name: 0 for it in made.catalogue.campaigns}
     for campaign in made.catalogue.campaigns:
         mine = [ad.name for ad in made.catalogue.ads if ad.campaign == campaign.name]
-        for it in touches:
-            bill[campaign.name] += campaign.click_price_cents if it["type"] == "click" and it["ad"] in mine else 0
+        for touch in touches:
+            mine_to_pay = touch["type"] == "click" and touch["ad"] in mine
+            bill[campaign.name] += campaign.click_price_cents if mine_to_pay else 0
     attributed = {}
-    for it in (it for it in kept if it["type"] == ORDER):
-        attributed[it["id"]] = owed = naively_attributed(it, touches, made.catalogue)
+    for order in (it for it in kept if it["type"] == ORDER):
+        attributed[order["id"]] = owed = naively_attributed(order, touches, made.catalogue)
         if owed[0] is not None:
             bill[owed[3]] += owed[4]
     return attributed, minutes, reasons, late, bill

@@ -138,7 +138,7 @@ def test_an_altered_cache_fails_verify(tmp_path: Path) -> None:
 
 
 def test_two_starts_at_once_give_one_cluster(folder: str) -> None:
-    command = [ONCEWARD, "kafka", "start", "--dir", folder, "--port", "0", "--json"]
+    command: list[str] = [str(ONCEWARD), "kafka", "start", "--dir", folder, "--port", "0", "--json"]
     both = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) for _ in range(2)]
     said = [json.loads(process.communicate(timeout=120)[0].splitlines()[-1]) for process in both]
     assert sorted(it["started"] for it in said) == [False, True]

@@ -127,7 +127,7 @@ class TestCommitsThatFail:
         def interrupt(*_: object) -> None:
             raise KeyboardInterrupt
 
-        world.sinks["table"].commit = interrupt  # type: ignore[method-assign]
+        world.sinks["table"].commit = interrupt  # type: ignore[assignment, method-assign]
         with pytest.raises(KeyboardInterrupt):
             world.run()
         assert world.asked("abort") == []
@@ -158,7 +158,7 @@ class TestTheNextStart:
         def gone(*_: object) -> None:
             raise StagingLost("no such table")
 
-        world.sinks["files"].commit = gone  # type: ignore[method-assign]
+        world.sinks["files"].commit = gone  # type: ignore[assignment, method-assign]
         with pytest.raises(CommitUnfinished, match=r"epoch 7 .*'files'.*StagingLost.*Its input: see the ledger"):
             world.coordinator.commit(without, self.votes("files"), world.keep_on)
 

@@ -202,7 +202,7 @@ class TestFailuresBeforeTheDecision:
         def interrupt(*_: object) -> None:
             raise KeyboardInterrupt
 
-        world.sinks["table"].write = interrupt  # type: ignore[method-assign]
+        world.sinks["table"].write = interrupt  # type: ignore[assignment, method-assign]
         with pytest.raises(KeyboardInterrupt):
             world.run()
         assert world.asked("decide") == world.asked("commit") == []

@@ -105,12 +105,13 @@ class Damage:
         names = sorted(home)
         one, other = random.sample(names, 2)
         self.kind = random.choices(["bytes", "gone", "copied", "swapped"], [5, 1, 2, 2])[0]
-        self.changes: dict[str, bytes | None] = {
+        ways: dict[str, Callable[[], dict[str, bytes | None]]] = {
             "bytes": lambda: {one: damaged(home[one], random)},
             "gone": lambda: {one: None},
             "copied": lambda: {one: home[other]},
             "swapped": lambda: {one: home[other], other: home[one]},
-        }[self.kind]()  # type: ignore[operator]
+        }
+        self.changes = ways[self.kind]()
         self.changed = {name for name, data in self.changes.items() if data != home[name]}
         self.folders = {name.split("/")[0] for name in self.changes}
         # A file of another kind may have a higher format number than this kind has reached yet.

@@ -52,7 +52,7 @@ class Race:
 
     def zombie(self, term: int, epoch: int) -> Actor:
         """Paused just before its decision; it never closed this epoch, for it is not its first."""
-        return lambda storage: self.decide(self.decisions(storage, term), term, epoch)
+        return lambda storage: self.decide(self.decisions(storage, term), term, epoch)  # type: ignore[return-value]
 
     def start(self, term: int, epoch: int) -> Actor:
         """Closes the epoch, then decides it, unless somebody was quicker."""

@@ -17,7 +17,7 @@ from onceward.jars.cache import altered, cache_root, folder_of, jars_of
 from onceward.jars.lock import BROKER, CONNECTOR, JarLock
 
 if TYPE_CHECKING:
-    from tests.jars.conftest import SlowJava, TinyRepository
+    from jars.conftest import SlowJava, TinyRepository
 
 FETCH = "import sys, pathlib; from onceward.jars.cache import *; jars_of(JarLock.read(pathlib.Path(sys.argv[1])))"
 

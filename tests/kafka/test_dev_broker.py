@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Producer
@@ -247,7 +248,7 @@ def test_a_detour_that_is_missing_for_a_broker_is_refused(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("options", [{"brokers": 2}, {"port": 70_000}, {"port": -1}])
-def test_impossible_options_are_refused(tmp_path: Path, options: dict[str, int]) -> None:
+def test_impossible_options_are_refused(tmp_path: Path, options: dict[str, Any]) -> None:
     with pytest.raises(DevBrokerError, match="--"):
         DevBroker(tmp_path, **options)
 

@@ -104,7 +104,7 @@ class Topic:
             while len(seen) < count and time.monotonic() < deadline:
                 for message in reader.consume(1000, 0.5):
                     assert not message.error(), message.error()
-                    headers = list(message.headers() or [])
+                    headers: list[Any] = list(message.headers() or [])
                     seen.append((message.key(), message.value(), headers, message.timestamp()[1]))
         finally:
             reader.close()

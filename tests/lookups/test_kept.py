@@ -92,7 +92,7 @@ def test_a_damaged_file_is_named_and_never_used(home: KeptLookups, tmp_path: Pat
     (file,) = files(tmp_path)
     data = bytearray(file.read_bytes())
     data[len(data) // 2] ^= 1
-    ways = {"flipped": data, "cut": file.read_bytes()[:-9], "emptied": b"", "longer": file.read_bytes() + b"\n"}
+    ways = {"flipped": bytes(data), "cut": file.read_bytes()[:-9], "emptied": b"", "longer": file.read_bytes() + b"\n"}
     file.write_bytes(ways[damage])
     with pytest.raises(LedgerCorrupt, match=rf"{file} is damaged.*epoch 7.*backup.*move it away"):
         home.read(7, HERE)

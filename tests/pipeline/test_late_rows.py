@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
@@ -31,7 +32,7 @@ OPERATORS = (deduplicated, counted, joined)
 
 
 @pytest.fixture
-def pipeline(spark: SparkSession, kafka: Kafka, name: str, tmp_path: Path) -> Callable[..., ow.Pipeline]:
+def pipeline(spark: SparkSession, kafka: Kafka, name: str, tmp_path: Path) -> Any:
     source, target = kafka.topic(1), kafka.topic(1)
 
     def make(operator: Callable[[DataFrame], DataFrame], **options: str) -> ow.Pipeline:
@@ -49,7 +50,7 @@ def pipeline(spark: SparkSession, kafka: Kafka, name: str, tmp_path: Path) -> Ca
 
 @pytest.mark.parametrize("operator", OPERATORS, ids=lambda it: it.__name__)
 def test_a_row_behind_the_watermark_stops_the_pipeline_before_its_epoch_is_out(
-    pipeline: Callable[..., ow.Pipeline], kafka: Kafka, operator: Callable[[DataFrame], DataFrame]
+    pipeline: Any, kafka: Kafka, operator: Callable[[DataFrame], DataFrame]
 ) -> None:
     """F2: an event that Spark's state would not take is lost data where the watermark is meant to be wide enough."""
     kafka.feed(pipeline.source, [("a", str(10 * HOUR))])
@@ -64,7 +65,7 @@ def test_a_row_behind_the_watermark_stops_the_pipeline_before_its_epoch_is_out(
 
 @pytest.mark.parametrize("guarantee", ["at-least-once", "at-most-once"])
 def test_a_weaker_guarantee_stops_too_and_says_that_the_rest_may_be_out(
-    pipeline: Callable[..., ow.Pipeline], kafka: Kafka, guarantee: str
+    pipeline: Any, kafka: Kafka, guarantee: str
 ) -> None:
     kafka.feed(pipeline.source, [("a", str(10 * HOUR))])
     query = pipeline(deduplicated, on_late_rows="fail", guarantee=guarantee).start(trigger="100ms")
@@ -74,7 +75,7 @@ def test_a_weaker_guarantee_stops_too_and_says_that_the_rest_may_be_out(
         query.wait(120)
 
 
-def test_by_default_such_rows_go_as_spark_says(pipeline: Callable[..., ow.Pipeline], kafka: Kafka) -> None:
+def test_by_default_such_rows_go_as_spark_says(pipeline: Any, kafka: Kafka) -> None:
     kafka.feed(pipeline.source, [("a", str(10 * HOUR))])
     with pipeline(deduplicated).start(trigger="100ms") as query:
         query.process_all_available()
@@ -83,7 +84,7 @@ def test_by_default_such_rows_go_as_spark_says(pipeline: Callable[..., ow.Pipeli
     assert kafka.values(pipeline.target) == ["a", "b"]
 
 
-def test_a_row_just_inside_the_watermark_is_no_matter(pipeline: Callable[..., ow.Pipeline], kafka: Kafka) -> None:
+def test_a_row_just_inside_the_watermark_is_no_matter(pipeline: Any, kafka: Kafka) -> None:
     kafka.feed(pipeline.source, [("a", str(10 * HOUR))])
     with pipeline(deduplicated, on_late_rows="fail").start(trigger="100ms") as query:
         query.process_all_available()
@@ -92,6 +93,6 @@ def test_a_row_just_inside_the_watermark_is_no_matter(pipeline: Callable[..., ow
     assert kafka.values(pipeline.target) == ["a", "b"]
 
 
-def test_another_word_for_it_is_refused(pipeline: Callable[..., ow.Pipeline]) -> None:
+def test_another_word_for_it_is_refused(pipeline: Any) -> None:
     with pytest.raises(ConfigurationError, match="on_late_rows is 'drop' or 'fail'"):
         pipeline(deduplicated, on_late_rows="ignore")

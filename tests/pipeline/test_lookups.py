@@ -236,6 +236,7 @@ def test_times_and_decimals_arrive_as_they_are_in_any_session_time_zone(
 
     kafka.feed(topics[0], [("a", "1")])
     before = spark.conf.get("spark.sql.session.timeZone")
+    assert before is not None
     spark.conf.set("spark.sql.session.timeZone", zone)
     try:
         run(build(look, lookup=lookup))

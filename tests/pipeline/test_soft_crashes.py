@@ -42,5 +42,5 @@ def test_what_dies_in_the_background_takes_the_whole_driver_with_it(
 ) -> None:
     """A4: the ledger has the epoch, and Spark's commit log does not."""
     assert crashed_at("recorded").values() == ["1"]
-    assert len(list((tmp_path / "home" / "ledger").glob("*0.json"))) == 1
+    assert len(list((tmp_path / "home" / "ledger").glob("000000000000-*.json"))) == 1
     assert list((tmp_path / "home").rglob("commits/0")) == []  # wherever Spark keeps its log

@@ -6,6 +6,7 @@ import time
 import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Any
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from kafka.protocol.admin.transactions import ListTransactionsRequest
@@ -44,8 +45,8 @@ class Kafka:
             self.producer.poll(0)
         assert self.producer.flush(30) == 0
 
-    def read(self, topic: str, isolation: str = "read_committed") -> list[Message]:
-        """Everything that is visible now, partition by partition in order."""
+    def read(self, topic: str, isolation: str = "read_committed") -> list[Any]:
+        """Every `Message` that is visible now, partition by partition in order; tests know which fields are there."""
         until = time.monotonic() + DEADLINE_S
         ends = self.end_offsets(topic, isolation)
         left = {partition for partition, end in ends.items() if end > 0}

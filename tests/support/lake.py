@@ -48,7 +48,8 @@ def of_all_types(spark: SparkSession, rows: int = 5) -> DataFrame:
     """Rows with values in every column, and one row of nulls."""
     present = spark.range(rows).selectExpr("id", *(f"{value} as `{name}`" for name, value in TYPES.items()))
     nulls = spark.range(rows, rows + 1).selectExpr(
-        "id", *(f"cast(null as {field.dataType.simpleString()}) as `{field.name}`" for field in present.schema[1:])
+        "id",
+        *(f"cast(null as {field.dataType.simpleString()}) as `{field.name}`" for field in present.schema.fields[1:]),
     )
     return present.union(nulls)
 

@@ -125,7 +125,7 @@ def test_other_writers_between_reading_and_committing_do_no_harm(lake: Lake[Iceb
     foreign_append(warehouse, 100)
     assert not attempt(driver, reading, 1, committable)
     rewrite(warehouse)
-    warehouse.table.delete(EqualTo("id", 3))
+    warehouse.table.delete(EqualTo("id", 3))  # type: ignore[call-arg, arg-type]
     with warehouse.table.transaction() as change:
         change.set_properties({"owner": "somebody"})
     lake.commit(driver, 1, committable)

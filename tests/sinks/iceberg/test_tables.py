@@ -92,7 +92,7 @@ def test_a_table_may_be_partitioned_by_a_column_of_any_plain_type(
     write(lake, warehouse, rows, partition_by=[column])
     assert [field.transform for field in warehouse.table.spec().fields] == [IdentityTransform()]
     assert warehouse.contents() == expected(rows)
-    assert warehouse.table.scan(IsNull(column)).to_arrow()["id"].to_pylist() == [5]
+    assert warehouse.table.scan(IsNull(column)).to_arrow()["id"].to_pylist() == [5]  # type: ignore[call-arg, arg-type]
 
 
 def test_a_table_may_be_partitioned_by_several_columns(
@@ -102,7 +102,7 @@ def test_a_table_may_be_partitioned_by_several_columns(
     write(lake, warehouse, rows, partition_by=["name", "part"])
     assert warehouse.contents() == expected(rows)
     assert len(warehouse.table.inspect.partitions()) == 15
-    some = warehouse.table.scan(EqualTo("name", "n1") & EqualTo("part", 2))
+    some = warehouse.table.scan(EqualTo("name", "n1") & EqualTo("part", 2))  # type: ignore[call-arg, arg-type]
     assert sorted(some.to_arrow()["id"].to_pylist()) == [id_ for id_ in range(1000) if id_ % 3 == 1 and id_ % 5 == 2]
     assert len(list(some.plan_files())) < len(list(warehouse.table.scan().plan_files()))
 
@@ -132,7 +132,7 @@ def test_a_filter_finds_every_row(
     lake.run(lake.driver(), 0, rows)
     for row in expected(rows):
         value = row[column].isoformat() if column in ("day", "moment") else row[column]
-        assert warehouse.table.scan(EqualTo(column, value)).to_arrow()["id"].to_pylist() == [row["id"]]
+        assert warehouse.table.scan(EqualTo(column, value)).to_arrow()["id"].to_pylist() == [row["id"]]  # type: ignore[call-arg, arg-type]
 
 
 def test_a_filter_finds_the_nulls(lake: Lake[IcebergSink], warehouse: Warehouse, spark: SparkSession) -> None:
@@ -142,7 +142,7 @@ def test_a_filter_finds_the_nulls(lake: Lake[IcebergSink], warehouse: Warehouse,
     for column in (
         name for name in TYPES if name not in ("list", "texts", "structure", "structures", "mapping", "mappings")
     ):
-        assert warehouse.table.scan(IsNull(column)).to_arrow()["id"].to_pylist() == [5, 5], column
+        assert warehouse.table.scan(IsNull(column)).to_arrow()["id"].to_pylist() == [5, 5], column  # type: ignore[call-arg, arg-type]
 
 
 @pytest.mark.parametrize(
