@@ -3,12 +3,15 @@
 import re
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import psycopg
 import pytest
 
+from onceward.kafka.dev_broker import DevBroker
+from onceward.kafka.wire import Cluster, Wire
 from onceward.proof.chaos.postgres import PostgresServer
 from support.driver import Driver
 from support.judge import Kafka
@@ -18,6 +21,17 @@ from support.waiting import eventually
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 ASKED = "select (select sum(count) from ad_minutes), (select count(*) from ad_minutes), count(*) from attributed_orders"
+
+
+@pytest.fixture
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kafka]:
+    """On a broker of its own: the page's topics have names that others could use too."""
+    with (
+        DevBroker(tmp_path_factory.mktemp("own"), port=0) as broker,
+        closing(Wire(Cluster(broker.bootstrap))) as wire,
+        closing(Kafka(broker.bootstrap, wire)) as kafka,
+    ):
+        yield kafka
 
 
 def test_who_follows_the_page_and_kills_finds_what_the_shop_said(

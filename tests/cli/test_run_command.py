@@ -36,32 +36,37 @@ def driver(tmp_path: Path) -> Iterator[Callable[[str], Driver]]:
             one.kill()
 
 
-def readme_pipeline(kafka: Kafka, home: Path) -> str:
-    """The pipeline that the README shows, on this broker."""
+def readme_pipeline(kafka: Kafka, home: Path, source: str, target: str) -> str:
+    """The pipeline that the README shows, on this broker, with topics of the test's own."""
     (text,) = re.findall(r"```python\n(# clicks.py\n.*?)```", README.read_text("utf-8"), re.DOTALL)
-    return text.replace("localhost:9092", kafka.bootstrap).replace("data/click-counts", str(home))
+    return (
+        text.replace("localhost:9092", kafka.bootstrap)
+        .replace("data/click-counts", str(home))
+        .replace('"clicks"', repr(source))
+        .replace('"counts"', repr(target))
+    )
 
 
 def test_the_readmes_pipeline_runs_once_and_stops_cleanly_at_sigterm(
     kafka: Kafka, driver: Callable[[str], Driver], tmp_path: Path
 ) -> None:
-    kafka.wire.create_topics(["clicks", "counts"], 2)
-    kafka.feed("clicks", [("a", "1"), ("b", "2"), ("a", "3")])
-    it = driver(readme_pipeline(kafka, tmp_path / "home"))
+    source, target = kafka.topic(2), kafka.topic(2)
+    kafka.feed(source, [("a", "1"), ("b", "2"), ("a", "3")])
+    it = driver(readme_pipeline(kafka, tmp_path / "home", source, target))
     facts = it.start("--once", "--json").result()
     assert facts == {
         "ended": "finished",
         "pipelines": [{"name": "click-counts", "epochs": 1, "rows": 2, "last_epoch": 0}],
     }
-    assert sorted(kafka.values("counts")) == ["1", "2"]
+    assert sorted(kafka.values(target)) == ["1", "2"]
 
     it.start("--trigger", "200ms", "--json")
-    kafka.feed("clicks", [("a", "4")])
-    eventually(lambda: "3" in kafka.values("counts"), "the next epoch")
+    kafka.feed(source, [("a", "4")])
+    eventually(lambda: "3" in kafka.values(target), "the next epoch")
     children = processes.family(it.running.pid)
     assert it.finish()["ended"] == "SIGTERM"
     eventually(lambda: not any(Path(f"/proc/{pid}").exists() for pid in children), "nothing is left behind", 10)
-    assert sorted(kafka.values("counts")) == ["1", "2", "3"]
+    assert sorted(kafka.values(target)) == ["1", "2", "3"]
     assert list((checkpoint_of(tmp_path / "home") / "commits").glob("1"))  # the epoch in hand was finished
 
 

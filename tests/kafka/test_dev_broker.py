@@ -33,10 +33,19 @@ with DevBroker(sys.argv[1], port=0) as broker:
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevBroker]:
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevBroker]:
     """A broker of this file's own, because its tests kill and stop it."""
     with DevBroker(tmp_path_factory.mktemp("cluster"), port=0) as cluster:
         yield cluster
+
+
+@pytest.fixture
+def cluster(shared: DevBroker) -> Iterator[DevBroker]:
+    """It runs again after each test, whatever that did to it."""
+    yield shared
+    if shared.state() == "paused":
+        shared.resume()
+    shared.start()
 
 
 def eventually(condition: Callable[[], bool], what: str) -> None:

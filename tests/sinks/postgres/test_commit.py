@@ -13,7 +13,7 @@ from onceward.epoch.outcome import Outcome
 from onceward.errors import EpochFailed, PipelineFenced, StagingLost, TargetUnusable
 from onceward.sinks.postgres import PostgresSink
 from onceward.sinks.postgres.publish import Plan
-from support.postgres import Database
+from support.postgres import Database, away
 
 Opens = Callable[..., PostgresSink]
 Puts = Callable[..., Any]
@@ -261,7 +261,7 @@ def test_staged_rows_outlive_a_role_that_does_not_wait_for_the_disk(
     database.admin(f"ALTER DATABASE {database.name} SET synchronous_commit = off")
     sink = opened(table="target")
     context, committable = prepare(sink, ids(spark, 10))
-    database.server.stop()
-    database.server.start()
+    with away(database.server):
+        pass
     sink.commit(context, committable)
     assert seen(database) == list(range(10))

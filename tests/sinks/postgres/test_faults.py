@@ -13,7 +13,7 @@ from onceward.epoch.contract import EpochContext
 from onceward.errors import ConfigurationError, OncewardError, SinkUnreachable, TargetUnusable
 from onceward.proof.chaos.proxy import Proxy
 from onceward.sinks.postgres import PostgresSink, session
-from support.postgres import PASSWORD, Database
+from support.postgres import PASSWORD, Database, away
 from support.waiting import eventually
 
 Opens = Callable[..., PostgresSink]
@@ -105,10 +105,8 @@ def test_staged_rows_outlive_the_server(
     sink = opened(table="target")
     put(sink, ids(spark, 10), 0)
     context, committable = prepare(sink, ids(spark, 10, 20), 1, long=True)
-    database.server.stop()
-    with pytest.raises(SinkUnreachable, match="cannot be reached"):
+    with away(database.server), pytest.raises(SinkUnreachable, match="cannot be reached"):
         sink.commit(context, committable)
-    database.server.start()
     committing = sink if same else opened(table="target", term=2)
     committing.commit(context, committable)
     assert seen(database) == list(range(20))
@@ -121,8 +119,8 @@ def test_a_connection_that_broke_between_epochs_is_made_again(
 ) -> None:
     sink = opened(table="target")
     put(sink, ids(spark, 10), 0)
-    database.server.stop()
-    database.server.start()
+    with away(database.server):
+        pass
     put(sink, ids(spark, 10, 20), 1)
     assert seen(database) == list(range(20))
 
@@ -251,14 +249,15 @@ def test_a_server_that_is_read_only_is_waited_for(
     """As a replica is, until it takes over."""
     sink = opened(table="target")
     context, committable = prepare(sink, ids(spark, 10))
-    database.server.stop()
-    database.server.start(replica=True)
-    with pytest.raises(SinkUnreachable, match=r"epoch 0 is decided.*25006.*target_session_attrs=read-write"):
-        sink.commit(context, committable)
-    with pytest.raises(SinkUnreachable, match=r"opening.*target_session_attrs=read-write"):
-        opened(table="target", term=2)
-    database.server.stop()
-    database.server.start()
+    with away(database.server):
+        database.server.start(replica=True)
+        try:
+            with pytest.raises(SinkUnreachable, match=r"epoch 0 is decided.*25006.*target_session_attrs=read-write"):
+                sink.commit(context, committable)
+            with pytest.raises(SinkUnreachable, match=r"opening.*target_session_attrs=read-write"):
+                opened(table="target", term=2)
+        finally:
+            database.server.stop()
     sink.commit(context, committable)
     assert seen(database) == list(range(10))
 
