@@ -73,6 +73,9 @@ COMBINATIONS: Final = {
     "tests/testing/test_your_own.py": {
         "test_the_sink_of_the_page_passes_the_kit": "test_kit: two more sinks in a file pass it",
     },
+    "tests/apps/test_tutorial.py": {
+        "test_who_follows_*": "test_application runs the page's code; the demo kills it",
+    },
     "tests/apps/test_application.py": {
         "test_at_least_once_charges_*": "test_modes: at-least-once doubles",
     },
