@@ -91,7 +91,12 @@ class TwoPhaseCommitSink(ABC):
 
     @abstractmethod
     def last_commit(self) -> LastCommit | None:
-        """The last committed epoch of (pipeline, sink), asked once after `open`. None: never committed."""
+        """The last committed epoch of (pipeline, sink), of whichever lineage; None: the target knows of none.
+
+        Asked after `open` and before every epoch, so it must be quick, tell what the target says *now* (a target that
+        was set back, by a restored backup or a failover, tells the older epoch) and change nothing. An error that may
+        pass is `SinkUnreachable`.
+        """
 
     @abstractmethod
     def begin(self, context: EpochContext) -> None:

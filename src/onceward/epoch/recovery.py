@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from onceward.epoch.contract import EpochContext, LastCommit
+from onceward.epoch.contract import EpochContext, LastCommit, Owner
 from onceward.epoch.ledger import PREPARED, Entry, Ledger
 from onceward.epoch.outcome import Outcome
 from onceward.errors import HomeMismatch, LedgerCorrupt, MarkerMissing, ReplayDiverged
@@ -40,7 +40,7 @@ def by_marker(known: Known, sink: str, last: LastCommit | None, ledger: Ledger, 
     if last is None:
         return _without_marker(known)
     afresh = f"kafka-consumer-groups.sh --delete --group {known.pipeline}"
-    _require_ours(known, sink, last, f", or, to start afresh knowingly, delete the group: {afresh}")
+    require_ours(known, sink, last, f", or, to start afresh knowingly, delete the group: {afresh}")
     recorded = known.recorded
     if recorded is not None and last.epoch < recorded.epoch:
         if known.trust_ledger:
@@ -76,7 +76,7 @@ def by_ledger(known: Known, decided: Entry | None) -> Recovered:
 def check_marker(known: Known, recovered: Recovered, sink: str, last: LastCommit | None) -> None:
     """A sink that does not decide must agree: not ahead of the decisions, not behind what is done."""
     if last is not None:
-        _require_ours(known, sink, last)
+        require_ours(known, sink, last)
         if last.epoch > recovered.committed:
             raise HomeMismatch(
                 f"sink {sink!r} holds epoch {last.epoch} of pipeline {known.pipeline!r}, but the home knows of none "
@@ -161,8 +161,8 @@ def _without_marker(known: Known) -> Recovered:
     return Recovered(recorded.epoch)
 
 
-def _require_ours(known: Known, sink: str, last: LastCommit, way_out: str = "") -> None:
-    """The same lineage, and no term that this home has not seen."""
+def require_ours(known: Known | Owner, sink: str, last: LastCommit, way_out: str = "") -> None:
+    """The same lineage, and no term that this home has not seen. Sinks ask it too, before they fence anybody."""
     if last.lineage != known.lineage:
         raise HomeMismatch(
             f"sink {sink!r} holds epoch {last.epoch} of pipeline {known.pipeline!r} under lineage {last.lineage}, but "
