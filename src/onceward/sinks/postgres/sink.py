@@ -17,7 +17,6 @@ from onceward.epoch.outcome import MODULUS, Outcome
 from onceward.errors import ConfigurationError, EpochFailed, TargetUnusable
 from onceward.postgres.options import Options
 from onceward.sinks import rows as epoch_rows
-from onceward.sinks import succession
 from onceward.sinks.postgres import catalog, clashes, marker, staging
 from onceward.sinks.postgres.failures import translated
 from onceward.sinks.postgres.names import StagingName, Table
@@ -25,6 +24,7 @@ from onceward.sinks.postgres.publish import VERSION, Plan, publish
 from onceward.sinks.postgres.session import Row, Session
 from onceward.sinks.postgres.shape import Shape, look, require_usable
 from onceward.sinks.postgres.work import CopyTask, copy_rows, direct_job, staging_job
+from onceward.sinks.succession import Succession
 
 SCHEMA: Final = "onceward"
 
@@ -78,7 +78,7 @@ class PostgresSink(TwoPhaseCommitSink):
         self._size = epoch_rows.Size(small_epoch_bytes)
         self._shape: Shape | None = None
         self._staged: Staged | None = None
-        self._succession: Mapping[str, Any] = {}
+        self._succession = Succession()
 
     def __repr__(self) -> str:
         return f"PostgresSink({self._session.options.public!r}, table={self._table_text!r}, mode={self.mode!r})"
@@ -90,6 +90,7 @@ class PostgresSink(TwoPhaseCommitSink):
         """
         self.owner = owner
         self._shape = self._staged = None
+        self._succession.forget()
         self._session.open(marker.application(owner))
         try:
             self._session.run("opening the PostgreSQL sink", self._open)
@@ -102,15 +103,17 @@ class PostgresSink(TwoPhaseCommitSink):
         try:
             found = self._session.run("reading the marker", lambda cursor: marker.read(cursor, self.schema, self.owner))
         except TargetUnusable as error:
-            if isinstance(error.__cause__, errors.UndefinedTable):
-                return None
-            raise
-        return None if found is None else found.last_commit
+            if not isinstance(error.__cause__, errors.UndefinedTable):
+                raise
+            found = None
+        return self._succession.told(None if found is None else found.last_commit)
 
-    def begin(self, context: EpochContext) -> None:  # noqa: ARG002 - the contract names the epoch
+    def begin(self, context: EpochContext) -> None:
         """Is the sink still ours? Asking also brings back a connection that broke between epochs."""
         self._staged = None
-        self._session.run("beginning an epoch", self._require_ours)
+        last = self._session.run("beginning an epoch", self._require_ours)
+        if self._exactly_once:
+            self._succession.begin(self.owner, context.epoch, last)
 
     def write(self, context: EpochContext, rows: DataFrame) -> Outcome:
         """Copy the rows into a staging table; or, under a weaker guarantee, into the target itself."""
@@ -147,13 +150,14 @@ class PostgresSink(TwoPhaseCommitSink):
             key=self.key,
             rows=outcome.rows,
             digest=outcome.digest,
-            succession=self._succession,
+            succession=self._succession.noted,
         )
         return plan.encode()
 
     def commit(self, context: EpochContext, committable: Committable) -> None:  # noqa: ARG002 - the committable has it
         """One transaction. After a lost answer it is asked again: the marker tells whether it went through."""
         if not committable.get("direct"):
+            self._succession.forget()
             plan = Plan.decode(committable)
             self._session.run(str(plan), lambda cursor: publish(cursor, self.owner, plan))
 
@@ -203,13 +207,13 @@ class PostgresSink(TwoPhaseCommitSink):
         marker.require_free(marker.read(cursor, self.schema, self.owner), self.owner)
         marker.claim(cursor, self.schema, self.owner)
 
-    def _require_ours(self, cursor: Cursor[Row]) -> None:
+    def _require_ours(self, cursor: Cursor[Row]) -> LastCommit | None:
         if not self._exactly_once:
-            return
+            return None
         found = marker.hold(cursor, self.schema, self.owner)
         if found.is_fenced(self.owner):
             raise marker.fenced(self.owner)
-        self._succession = {succession.AFTER: succession.predecessor(found.last_commit)}
+        return found.last_commit
 
     def _abort(self, cursor: Cursor[Row], epoch: int) -> None:
         found = marker.hold(cursor, self.schema, self.owner, lock=True)
