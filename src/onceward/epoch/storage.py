@@ -33,6 +33,7 @@ class LocalStorage:
 
     def __init__(self, root: Path) -> None:
         self.root = root
+        self._lasting: set[Path] = set()  # folders whose own names have been synced by this process
 
     def read(self, name: str) -> bytes | None:
         """The file's bytes, or None if there is none."""
@@ -78,9 +79,8 @@ class LocalStorage:
         _sync(self.root / name)
         _sync((self.root / name).parent)
 
-    @staticmethod
-    def _write_beside(target: Path, data: bytes, *, sync: bool) -> Path:
-        target.parent.mkdir(parents=True, exist_ok=True)
+    def _write_beside(self, target: Path, data: bytes, *, sync: bool) -> Path:
+        self._make(target.parent, sync=sync)
         temporary = target.parent / f".{target.name}.{uuid.uuid4().hex}"
         with temporary.open("wb") as file:
             file.write(data)
@@ -88,6 +88,19 @@ class LocalStorage:
             if sync:
                 os.fsync(file.fileno())
         return temporary
+
+    def _make(self, folder: Path, *, sync: bool) -> None:
+        """Have the folder. A file lasts only as long as the names of the folders above it do.
+
+        Whoever made a folder may have died before it was synced, so the first file that has to last sees to it.
+        """
+        missing = [each for each in (folder, *folder.parents) if not each.exists()]
+        folder.mkdir(parents=True, exist_ok=True)
+        if sync and folder not in self._lasting:
+            missing += [each for each in (folder, *folder.parents) if self.root in each.parents]
+            self._lasting.add(folder)
+        for parent in {each.parent for each in missing}:
+            _sync(parent)
 
 
 def _sync(path: Path) -> None:
