@@ -301,6 +301,8 @@ def test_votes_without_a_decision_are_shown_as_such_and_aborted(
     many.crash()
     crash_at(None)
     shown = commands(capsys, "in-doubt", str(many.folder / "home"))["in_doubt"]
+    assert (shown["epoch"], shown["decided"]) == (0, None), "nobody has said that Kafka is where the home says"
+    shown = commands(capsys, "in-doubt", str(many.folder / "home"), "--confirm", shown["confirm"])["in_doubt"]
     assert (shown["epoch"], shown["decided"]) == (0, False)
     many.run()
     many.require_exact()

@@ -3,7 +3,9 @@
 import os
 import uuid
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
+
+PRIVATE: Final = 0o700  # whoever can write to a home can forge what it says is committed, and where its sinks are
 
 
 class Storage(Protocol):
@@ -78,9 +80,9 @@ class LocalStorage:
         _sync(self.root / name)
         _sync((self.root / name).parent)
 
-    @staticmethod
-    def _write_beside(target: Path, data: bytes, *, sync: bool) -> Path:
-        target.parent.mkdir(parents=True, exist_ok=True)
+    def _write_beside(self, target: Path, data: bytes, *, sync: bool) -> Path:
+        for folder in (self.root, target.parent):
+            folder.mkdir(mode=PRIVATE, parents=True, exist_ok=True)
         temporary = target.parent / f".{target.name}.{uuid.uuid4().hex}"
         with temporary.open("wb") as file:
             file.write(data)
