@@ -11,7 +11,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from enum import IntEnum
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from onceward.errors import SecretUnavailable
 
@@ -31,6 +31,20 @@ class Exposure(IntEnum):
         return max((cls.REFERENCES if is_reference(it) else cls.CLEAR for it in values if it), default=cls.NOTHING)
 
 
+class Reference(NamedTuple):
+    """Where a secret is kept."""
+
+    kind: str  # "env" or "file"
+    name: str
+
+
+def reference_of(value: str) -> Reference:
+    """The parts of a reference."""
+    found = _REFERENCE.fullmatch(value)
+    assert found is not None, "no reference"
+    return Reference(*found.groups())
+
+
 def is_reference(value: str) -> bool:
     """Whether it says where the secret is, and is none itself."""
     return _REFERENCE.fullmatch(value) is not None
@@ -42,10 +56,9 @@ def looked_up(settings: Mapping[str, Any], secret: Collection[str]) -> dict[str,
 
 
 def _value(name: str, text: str) -> str:
-    found = _REFERENCE.fullmatch(text)
-    if found is None:
+    if not is_reference(text):
         return text
-    kind, place = found.groups()
+    kind, place = reference_of(text)
     if kind == "env":
         if (value := os.environ.get(place)) is None:
             raise SecretUnavailable(
