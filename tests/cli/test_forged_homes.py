@@ -80,6 +80,7 @@ def as_a_user_runs_it(folder: Path, *arguments: str) -> subprocess.CompletedProc
 @pytest.mark.parametrize("command", ["resolve", "in-doubt"])
 @pytest.mark.parametrize("settings", [None, {}, {"path": "/"}])
 def test_a_strangers_class_is_never_imported(command: str, settings: dict[str, Any] | None, tmp_path: Path) -> None:
+    """J5."""
     (tmp_path / "evil.py").write_text(EVIL)
     home = forge(tmp_path, decider="x", phase=PREPARED, x=("evil:Sink", settings))
     ended = as_a_user_runs_it(tmp_path, command, home)
@@ -101,6 +102,7 @@ def test_a_strangers_class_is_never_imported(command: str, settings: dict[str, A
     ],
 )
 def test_a_catalogue_that_names_code_is_never_loaded(setting: str, value: str, tmp_path: Path) -> None:
+    """J5."""
     (tmp_path / "evil.py").write_text(EVIL)
     catalog = {"name": "default", "type": "sql", "uri": f"sqlite:///{tmp_path}/c.db", setting: value}
     home = forge(tmp_path, lake=(ICEBERG, {"catalog": catalog, "table": "ns.t"}))
@@ -115,7 +117,7 @@ def test_a_catalogue_that_names_code_is_never_loaded(setting: str, value: str, t
 def test_another_host_is_shown_and_not_connected(
     command: str, stranger: Listener, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The password of the environment stays here."""
+    """J4, J5: the password of the environment stays here."""
     monkeypatch.setenv("PGPASSWORD", "hunter2")
     dsn = f"host=127.0.0.1 port={stranger.port} user=me dbname=shop"
     home = forge(
@@ -144,6 +146,7 @@ def test_another_host_is_shown_and_not_connected(
 def test_a_connection_string_that_names_files_options_or_secrets_is_refused(
     extra: str, stranger: Listener, tmp_path: Path
 ) -> None:
+    """J5."""
     home = forge(tmp_path, db=(POSTGRES, {"dsn": f"host=127.0.0.1 port={stranger.port} {extra}", "table": "t"}))
     with pytest.raises(ConfigurationError, match=rf"dsn says {extra.partition('=')[0]}"):
         run("resolve", home)
@@ -167,7 +170,7 @@ def test_a_setting_that_no_home_may_give_is_refused(kind: str, settings: dict[st
 def test_a_code_confirms_these_destinations_and_no_others(
     stranger: Listener, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A script's consent is worth nothing once somebody has changed the home."""
+    """J5: a script's consent is worth nothing once somebody has changed the home."""
     honest = {"dsn": "host=127.0.0.1 port=1 user=me", "table": "t"}
     home = forge(tmp_path, db=(POSTGRES, honest))
     with pytest.raises(DestinationUnconfirmed) as caught:

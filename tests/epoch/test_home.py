@@ -134,7 +134,7 @@ def modes(root: Path) -> dict[str, int]:
 def test_a_home_is_made_for_its_owner_alone(
     tmp_path: Path, umask: int, first: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Whoever can write there can forge what it says is committed."""
+    """J5: whoever can write there can forge what it says is committed."""
     before = os.umask(umask)
     try:
         home = Home.at(tmp_path / "data" / "orders")

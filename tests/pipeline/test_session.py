@@ -114,7 +114,7 @@ LOOPBACK = {"0100007F", "0000000000000000FFFF00000100007F", "0000000000000000000
 
 @pytest.mark.parametrize("master", ["local[2]", "local-cluster[1,1,1024]"])
 def test_with_a_local_master_spark_serves_this_machine_only_and_asks_for_a_secret(master: str) -> None:
-    """Otherwise its block manager hands out what tasks are sent to whoever connects."""
+    """J4: otherwise its block manager hands out what tasks are sent to whoever connects."""
     environment = {name: value for name, value in os.environ.items() if name != "SPARK_LOCAL_IP"}
     ended = subprocess.run(
         [sys.executable, "-c", SERVING, master],

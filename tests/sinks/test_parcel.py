@@ -98,6 +98,7 @@ def write(sink: Any, rows: Any, name: str) -> None:
 def test_with_a_local_master_a_parcel_holds_no_secret_and_opens_in_another_process(
     spark: SparkSession, make: Callable[[str], Any]
 ) -> None:
+    """J4."""
     work = make(PASSWORD)
     assert PASSWORD.encode() in cloudpickle.dumps(work), "or this test looks for the wrong thing"
     with packed(spark, work) as parcel:
@@ -109,6 +110,7 @@ def test_with_a_local_master_a_parcel_holds_no_secret_and_opens_in_another_proce
 def test_a_postgres_password_in_the_dsn_does_not_leave_the_driver(
     spark: SparkSession, database: Database, shipped: list[bytes]
 ) -> None:
+    """J4: nor is it in anything else that PySpark pickles for tasks in a real run."""
     sink = ow.PostgresSink(database.dsn(user="locked", password=PASSWORD), table="target")
     write(sink, spark.range(0, 100, 1, 2), "orders")
     assert shipped
@@ -128,7 +130,7 @@ def test_one_in_the_environment_does_not_either(
 def test_a_kafka_password_does_not_leave_the_driver(
     spark: SparkSession, kafka: Kafka, name: str, shipped: list[bytes], partitioning: Any
 ) -> None:
-    """The broker here asks for none; the setting travels all the same."""
+    """J4. The broker here asks for none; the setting travels all the same."""
     sink = ow.KafkaSink(
         kafka.bootstrap, topic=kafka.topic(1), partitioning=partitioning, settings={"sasl.password": PASSWORD}
     )
@@ -147,7 +149,7 @@ def test_a_kafka_password_does_not_leave_the_driver(
 def test_each_worker_looks_a_reference_up_for_itself(
     spark: SparkSession, database: Database, tmp_path: Path, password: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As on a cluster: the work is shipped as it is, and holds the reference only."""
+    """J4. As on a cluster: the work is shipped as it is, and holds the reference only."""
     file = tmp_path / "password"
     file.write_text(f"{PASSWORD}\n")
     monkeypatch.setenv("ORDERS_PASSWORD", PASSWORD)

@@ -149,8 +149,8 @@ def _java_reference(text: str, spark: SparkSession) -> str:
     value = looked_up({"sasl.password": text}, {"sasl.password"})["sasl.password"]
     if '"' in value or "\\" in value:
         raise SecretUnavailable(
-            f"sasl.password is {text}, and its value has a quote or a backslash in it, which Kafka's Java client does not "
-            "take from a reference: choose a password without them"
+            f"sasl.password is {text}, and its value has a quote or a backslash in it, which Kafka's Java client does "
+            "not take from a reference: choose a password without them"
         )
     place = reference_of(text)
     if place.kind == "env":
