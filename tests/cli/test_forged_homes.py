@@ -167,6 +167,27 @@ def test_a_setting_that_no_home_may_give_is_refused(kind: str, settings: dict[st
         run("resolve", forge(tmp_path, s=(kind, settings)))
 
 
+@pytest.mark.parametrize(
+    ("kind", "settings", "committable"),
+    [
+        (POSTGRES, {"dsn": "host=h", "table": "sales"}, {"target": ["public", "users"], "schema": "onceward"}),
+        (POSTGRES, {"dsn": "host=h", "table": "a.sales"}, {"target": ["b", "sales"], "schema": "onceward"}),
+        (POSTGRES, {"dsn": "host=h", "table": "sales"}, {"target": ["public", "sales"], "schema": "other"}),
+        (POSTGRES, {"dsn": "host=h", "table": "sales"}, {"target": "sales"}),
+        (FILES, {"path": "/x"}, {"term": 1, "attempt": "1/../../etc"}),
+        (DELTA, {"path": "/x"}, {"files": [["onceward-1/../../../etc/passwd", 1, 1, [], None]]}),
+        (DELTA, {"path": "/x"}, {"files": [], "manifest": "/etc/passwd"}),
+        (DELTA, {"path": "/x"}, {"files": [7]}),
+    ],
+)
+def test_a_vote_that_leads_elsewhere_than_the_destination_shown_is_refused(
+    kind: str, settings: dict[str, Any], committable: dict[str, Any]
+) -> None:
+    """J5: what is confirmed is what is done."""
+    with pytest.raises(ConfigurationError, match="sink 's': its settings are not taken from a home"):
+        revival("s", SinkEntry(kind=kind, settings=settings, committable=committable))
+
+
 def test_a_code_confirms_these_destinations_and_no_others(
     stranger: Listener, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

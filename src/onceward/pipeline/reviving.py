@@ -64,6 +64,9 @@ class HomeSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     def make(self) -> TwoPhaseCommitSink:
         """The sink."""
 
+    def require_same(self, committable: Mapping[str, Any]) -> None:
+        """The vote that is to be committed leads to the same place; whoever forges one may forge the other."""
+
     def _given(self) -> dict[str, Any]:
         """As keyword arguments; what an older home did not tell is left to the sink's default."""
         return {name: value for name, value in msgspec.structs.asdict(self).items() if value is not None}
@@ -109,6 +112,14 @@ class _Postgres(HomeSettings, frozen=True, kw_only=True):
 
         return PostgresSink(**self._given())
 
+    def require_same(self, committable: Mapping[str, Any]) -> None:
+        from onceward.sinks.postgres.names import Table
+
+        if "target" in committable:
+            given, (schema, name) = Table.parse(self.table), committable["target"]
+            if (given.schema or schema, given.name, self.schema) != (schema, name, committable.get("schema")):
+                raise ValueError(f"its vote is for the table {schema}.{name}, and its settings name {self.table}")
+
 
 class _Files(HomeSettings, frozen=True, kw_only=True):
     path: str
@@ -128,6 +139,10 @@ class _Files(HomeSettings, frozen=True, kw_only=True):
 
         return FileSink(**self._given())
 
+    def require_same(self, committable: Mapping[str, Any]) -> None:
+        if not all(isinstance(committable.get(name, 0), int) for name in ("term", "attempt")):
+            raise ValueError("its vote names a staging directory that is none")
+
 
 class _Delta(HomeSettings, frozen=True, kw_only=True):
     path: str
@@ -142,6 +157,9 @@ class _Delta(HomeSettings, frozen=True, kw_only=True):
         from onceward.sinks.delta import DeltaSink
 
         return DeltaSink(**self._given())
+
+    def require_same(self, committable: Mapping[str, Any]) -> None:
+        _require_below(committable)
 
 
 class _Iceberg(HomeSettings, frozen=True, kw_only=True):
@@ -168,6 +186,9 @@ class _Iceberg(HomeSettings, frozen=True, kw_only=True):
         from onceward.sinks.iceberg import IcebergSink
 
         return IcebergSink(**{name: value for name, value in self._given().items() if name != "properties"})
+
+    def require_same(self, committable: Mapping[str, Any]) -> None:
+        _require_below(committable)
 
 
 KINDS: Final[Mapping[str, type[HomeSettings]]] = {
@@ -199,8 +220,9 @@ def revival(name: str, part: SinkEntry) -> Revival:
         )
     try:
         settings = msgspec.convert(part.settings, type=known)
+        settings.require_same(part.committable)
         return Revival(name, settings.destination(), settings)
-    except (msgspec.ValidationError, ConfigurationError, ValueError) as error:
+    except (msgspec.ValidationError, ConfigurationError, ValueError, TypeError, LookupError) as error:
         raise ConfigurationError(
             f"sink {name!r}: its settings are not taken from a home: {error}. If they are yours, give the pipeline's "
             "file: --file FILE.py"
@@ -210,6 +232,15 @@ def revival(name: str, part: SinkEntry) -> Revival:
 def _require_known(setting: str, given: Mapping[str, Any], known: frozenset[str]) -> None:
     if unknown := sorted(set(given) - known):
         raise ValueError(f"{setting} says {', '.join(unknown)}, and may say only {', '.join(sorted(known))}")
+
+
+def _require_below(committable: Mapping[str, Any]) -> None:
+    """A lake table's vote names files, all of them below the table's own directory."""
+    names = [str(file[0]) for file in committable.get("files", ())]
+    if "manifest" in committable:
+        names.append(str(committable["manifest"]))
+    if wrong := [name for name in names if name.startswith("/") or ":" in name or ".." in name.split("/")]:
+        raise ValueError(f"its vote names {wrong[0]}, which is not below the table's directory")
 
 
 def _ascii(text: str) -> str:
