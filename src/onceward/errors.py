@@ -13,6 +13,8 @@ OncewardError
 │   ├── TargetUnusable          a table or directory is missing, not ours, or cannot be written as asked
 │   ├── LookupUnusable          a lookup's query fails, or gives what cannot be kept
 │   ├── DependencyMissing       an optional package is not installed
+│   ├── SecretUnavailable       a setting refers to an environment variable or a file that is not there
+│   ├── DestinationUnconfirmed  nobody has said that what a home names as a sink's place is the right one
 │   └── HomeMismatch            the home belongs to another pipeline or another format
 ├── HomeInUse                   another driver holds the home and is alive
 ├── PipelineFenced              a newer driver owns the pipeline; this one adds nothing more
@@ -90,6 +92,14 @@ class LookupUnusable(ConfigurationError):
 
 class DependencyMissing(ConfigurationError):
     """A sink or a lookup needs a package that is not installed; the message names the extra that has it."""
+
+
+class SecretUnavailable(ConfigurationError):
+    """A setting such as `${env:NAME}` or `${file:/path}` refers to what is not there."""
+
+
+class DestinationUnconfirmed(ConfigurationError):
+    """A command would connect to what a home names, and nobody has confirmed that this is the right place."""
 
 
 class HomeMismatch(ConfigurationError):

@@ -3,7 +3,9 @@
 import os
 import uuid
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
+
+PRIVATE: Final = 0o700  # whoever can write to a home can forge what it says is committed, and where its sinks are
 
 
 class Storage(Protocol):
@@ -110,7 +112,8 @@ class LocalStorage:
         Whoever made a folder may have died before it was synced, so the first file that has to last sees to it.
         """
         missing = [each for each in (folder, *folder.parents) if not each.exists()]
-        folder.mkdir(parents=True, exist_ok=True)
+        self.root.mkdir(mode=PRIVATE, parents=True, exist_ok=True)
+        folder.mkdir(mode=PRIVATE, parents=True, exist_ok=True)
         if sync and folder not in self._lasting:
             missing += [each for each in (folder, *folder.parents) if self.root in each.parents]
             self._lasting.add(folder)
