@@ -12,7 +12,7 @@ LOCKS := $(wildcard src/onceward/jars/*.xml src/onceward/jars/*.sha256)
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 ARGS ?=
 
-.PHONY: help setup check format quick test test-all demo bench prove clean
+.PHONY: help setup check format quick test test-all demo bench prove mutants clean
 
 help:  ## what there is to make
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -67,6 +67,9 @@ bench: $(STAMP)  ## the figures of this machine
 
 prove: $(STAMP)  ## the long proof: a million simulated schedules, a thousand real kills (hours)
 	$(BIN)/python -m bench.proof $(ARGS)
+
+mutants: $(STAMP)  ## small changes to the core, each of which a test must notice (some minutes; one: ARGS="-k synced")
+	$(BIN)/python -m bench.mutants $(ARGS)
 
 clean:  ## remove what make has made (the jars in the user's cache stay)
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .import_linter_cache .pytest_cache
