@@ -24,7 +24,7 @@ OncewardError
 ├── LedgerCorrupt               a file of ours fails its checksum, is cut short or is gone
 ├── EpochFailed                 an epoch was aborted as often as allowed; nothing of it is visible
 ├── EpochTooLong                an epoch takes longer than the broker's longest transaction; nothing of it is visible
-├── CommitUnproven              whether an epoch is out could not be learned in time
+├── CommitUnproven              whether an epoch is committed could not be learned in time
 ├── CommitUnfinished            an epoch is decided and not yet visible in every sink; the next start goes on
 ├── StagingLost                 what was staged for a decided epoch is gone
 ├── SinkUnreachable             a database or catalogue did not answer; the epoch is redone or its commit repeated
@@ -139,7 +139,7 @@ class EpochTooLong(OncewardError):
 
 
 class CommitUnproven(OncewardError):
-    """Whether the epoch is out could not be learned in time. The next start resolves it."""
+    """Whether the epoch is committed could not be learned in time. The next start resolves it."""
 
 
 class CommitUnfinished(OncewardError):
@@ -159,7 +159,7 @@ class LookupUnreachable(OncewardError):
 
 
 class RowsDropped(OncewardError):
-    """Rows were behind the watermark, so that Spark's state would not take them. The epoch is not out."""
+    """Rows were behind the watermark, so that Spark's state would not take them. The epoch is not committed."""
 
 
 class RecordTooLarge(OncewardError):

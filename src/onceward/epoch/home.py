@@ -80,7 +80,7 @@ class Home:
             )
         if deed.guarantee != guarantee:
             raise HomeMismatch(
-                f"{self.location} was made with guarantee {deed.guarantee!r}, not {guarantee!r}; what is out "
+                f"{self.location} was made with guarantee {deed.guarantee!r}, not {guarantee!r}; what is committed "
                 "cannot change its guarantee afterwards: use a new home and a new pipeline name"
             )
         return deed

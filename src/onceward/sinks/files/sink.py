@@ -168,7 +168,7 @@ class FileSink(TwoPhaseCommitSink):
             self._forget(context)
 
     def digest(self, context: EpochContext, rows: DataFrame) -> Outcome:  # noqa: ARG002 - the contract names the epoch
-        """What the rows would put out."""
+        """What the rows would write."""
         return shared.digest(self._columns.of(rows))
 
     def describe(self) -> Mapping[str, Any]:

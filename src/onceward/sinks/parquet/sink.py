@@ -165,7 +165,7 @@ class LakeSink(TwoPhaseCommitSink):
         Staging(reading.place, self.owner).tidy(context.epoch, committable)
 
     def abort(self, context: EpochContext) -> None:
-        """Delete what is staged. Plain appends are out: they stay."""
+        """Delete what is staged. Plain appends are visible: they stay."""
         written, self._written = self._written, None
         if written is not None and written.context.epoch == context.epoch:  # no vote yet: nobody else knows of it
             written.staging.remove(written.files)
@@ -174,7 +174,7 @@ class LakeSink(TwoPhaseCommitSink):
             Staging(reading.place, self.owner).clear(reading.epoch, context.epoch)
 
     def digest(self, context: EpochContext, rows: DataFrame) -> Outcome:  # noqa: ARG002 - the contract names the epoch
-        """What the rows would put out."""
+        """What the rows would write."""
         return shared.digest(_named_plainly(rows))
 
     def _publish(self, epoch: int, committable: Committable) -> Reading:

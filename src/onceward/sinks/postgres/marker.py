@@ -152,7 +152,7 @@ def require_free(found: Marker | None, owner: Owner) -> None:
 
 
 def write(cursor: Cursor[Row], schema: str, owner: Owner, marker: Marker, target: Table) -> None:
-    """The epoch is out, or will be when this transaction commits."""
+    """The epoch is committed, or will be when this transaction commits."""
     cursor.execute(
         sql.SQL(
             "UPDATE {} SET lineage = %s, epoch = %s, term = %s, rows = %s, digest = %s, target = %s, "
