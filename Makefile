@@ -13,7 +13,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 ARGS ?=
 UV ?= uv
 
-.PHONY: help setup check types format quick test test-all coverage lock demo bench prove clean
+.PHONY: help setup check types format quick test test-all coverage lock demo bench prove mutants clean
 
 help:  ## what there is to make
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -81,6 +81,9 @@ bench: $(STAMP)  ## the figures of this machine
 
 prove: $(STAMP)  ## the long proof: a million simulated schedules, a thousand real kills (hours)
 	$(BIN)/python -m bench.proof $(ARGS)
+
+mutants: $(STAMP)  ## small changes to the core, each of which a test must notice (some minutes; one: ARGS="-k synced")
+	$(BIN)/python -m bench.mutants $(ARGS)
 
 clean:  ## remove what make has made (the jars in the user's cache stay)
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .import_linter_cache .pytest_cache

@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from onceward import errors as errors
     from onceward.epoch.contract import EpochContext as EpochContext
     from onceward.epoch.contract import Guarantee as Guarantee
     from onceward.epoch.contract import LastCommit as LastCommit
@@ -72,12 +73,15 @@ __all__ = [
     "Query",
     "TwoPhaseCommitSink",
     "configure",
+    "errors",
     "read_kafka",
     "session",
 ]
 
 
 def __getattr__(name: str) -> Any:
+    if name == "errors":  # `except ow.errors.PipelineFenced`
+        return import_module("onceward.errors")
     if name not in _HOMES:
         raise AttributeError(f"module 'onceward' has no attribute {name!r}")
     return getattr(import_module(_HOMES[name]), name)

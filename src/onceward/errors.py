@@ -13,6 +13,8 @@ OncewardError
 │   ├── TargetUnusable          a table or directory is missing, not ours, or cannot be written as asked
 │   ├── LookupUnusable          a lookup's query fails, or gives what cannot be kept
 │   ├── DependencyMissing       an optional package is not installed
+│   ├── SecretUnavailable       a setting refers to an environment variable or a file that is not there
+│   ├── DestinationUnconfirmed  nobody has said that what a home names as a sink's place is the right one
 │   └── HomeMismatch            the home belongs to another pipeline or another format
 ├── HomeInUse                   another driver holds the home and is alive
 ├── PipelineFenced              a newer driver owns the pipeline; this one adds nothing more
@@ -22,7 +24,7 @@ OncewardError
 ├── LedgerCorrupt               a file of ours fails its checksum, is cut short or is gone
 ├── EpochFailed                 an epoch was aborted as often as allowed; nothing of it is visible
 ├── EpochTooLong                an epoch takes longer than the broker's longest transaction; nothing of it is visible
-├── CommitUnproven              whether an epoch is out could not be learned in time
+├── CommitUnproven              whether an epoch is committed could not be learned in time
 ├── CommitUnfinished            an epoch is decided and not yet visible in every sink; the next start goes on
 ├── StagingLost                 what was staged for a decided epoch is gone
 ├── SinkUnreachable             a database or catalogue did not answer; the epoch is redone or its commit repeated
@@ -92,6 +94,14 @@ class DependencyMissing(ConfigurationError):
     """A sink or a lookup needs a package that is not installed; the message names the extra that has it."""
 
 
+class SecretUnavailable(ConfigurationError):
+    """A setting such as `${env:NAME}` or `${file:/path}` refers to what is not there."""
+
+
+class DestinationUnconfirmed(ConfigurationError):
+    """A command would connect to what a home names, and nobody has confirmed that this is the right place."""
+
+
 class HomeMismatch(ConfigurationError):
     """The home was made by another pipeline, or by a format this version cannot read."""
 
@@ -129,7 +139,7 @@ class EpochTooLong(OncewardError):
 
 
 class CommitUnproven(OncewardError):
-    """Whether the epoch is out could not be learned in time. The next start resolves it."""
+    """Whether the epoch is committed could not be learned in time. The next start resolves it."""
 
 
 class CommitUnfinished(OncewardError):
@@ -149,7 +159,7 @@ class LookupUnreachable(OncewardError):
 
 
 class RowsDropped(OncewardError):
-    """Rows were behind the watermark, so that Spark's state would not take them. The epoch is not out."""
+    """Rows were behind the watermark, so that Spark's state would not take them. The epoch is not committed."""
 
 
 class RecordTooLarge(OncewardError):

@@ -19,6 +19,7 @@ from onceward.apps.ads.world.judge import (
     Finding,
     Judgement,
 )
+from onceward.cli.output import result
 from onceward.demo import page, page_text, page_timeline, report
 from onceward.demo.trial import Findings, Kill, Moment, Plan
 
@@ -385,6 +386,18 @@ def test_hostile_text_stays_text(exact: Findings, tmp_path: Path) -> None:
     assert not re.search(r"<script|<img|\x00|\x1b", written)
     assert written.count("</title></style><") == 0
     assert any(name.startswith("0</title></style><script>alert(1)</script>") for name in found.rows(0))
+
+
+def test_hostile_text_in_the_terminals_bill_is_no_markup(
+    exact: Findings, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    bill = [replace(it, campaign=f"{number}[/red]\x1b[2J", currency="[/x]") for number, it in enumerate(OFF)]
+    hostile = Judgement([replace(it, output=HOSTILE, wrong=1) for it in exact.ours.findings], bill)
+    result({}, report.text(replace(exact, ours=hostile, sparks=hostile)), as_json=False)
+    told = capsys.readouterr().out
+    assert r"0[/red]\x1b[2J" in told
+    assert all(it == "\n" or it.isprintable() for it in told)
 
 
 def test_the_folder_holds_the_page_and_the_facts(exact: Findings, tmp_path: Path) -> None:

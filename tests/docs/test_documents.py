@@ -2,6 +2,8 @@
 
 import ast
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import onceward as ow
@@ -20,10 +22,29 @@ def test_the_public_names_are_few_and_pinned() -> None:
     sinks = {"DeltaSink", "FileSink", "FunctionSink", "IcebergSink", "KafkaSink", "PostgresSink"}
     contract = {"EpochContext", "LastCommit", "Outcome", "Owner", "TwoPhaseCommitSink"}
     lookups = {"Lookup", "PostgresLookup"}
-    names = {"Guarantee", "OncewardError", "Pipeline", "Query", "configure", "read_kafka", "session"}
+    names = {"Guarantee", "OncewardError", "Pipeline", "Query", "configure", "errors", "read_kafka", "session"}
     names |= sinks | contract | lookups
     assert set(ow.__all__) == names == set(dir(ow))
     assert all(getattr(ow, name) is not None for name in names)
+
+
+def test_every_error_can_be_caught_by_a_public_name() -> None:
+    """In a process of its own: here `onceward.errors` is imported anyway."""
+    drawn = re.findall(r"[├└]── (\w+)", errors.__doc__ or "")
+    text = f"import onceward as ow; assert all(issubclass(getattr(ow.errors, n), ow.OncewardError) for n in {drawn!r})"
+    subprocess.run([sys.executable, "-c", text], check=True, timeout=60)
+
+
+def test_every_requirement_that_a_test_names_is_on_the_page() -> None:
+    text = (ROOT / "docs" / "requirements.md").read_text("utf-8")
+    page = set(re.findall(r"^- \*\*([A-J]\d{1,2})\*\* ", text, re.MULTILINE))
+    named: dict[str, str] = {}
+    for file in (ROOT / "tests").rglob("test_*.py"):
+        for found in ast.walk(ast.parse(file.read_text("utf-8"))):
+            if isinstance(found, ast.FunctionDef | ast.ClassDef) and found.name.lower().startswith("test"):
+                named |= dict.fromkeys(re.findall(r"\b[A-J]\d{1,2}\b", ast.get_docstring(found) or ""), file.name)
+    assert {name: file for name, file in named.items() if name not in page} == {}
+    assert {"A1", "B10", "C6", "F2", "J5"} <= named.keys() <= page
 
 
 def test_every_error_is_drawn_in_the_tree() -> None:

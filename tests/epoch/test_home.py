@@ -1,5 +1,6 @@
 """Whose home a directory is, and what may be a pipeline's name."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -122,3 +123,39 @@ def test_a_home_in_hdfs_stays_a_uri() -> None:
 def test_an_empty_home_is_refused(home: str) -> None:
     with pytest.raises(ConfigurationError, match="home is empty"):
         parse_home(home)
+
+
+def modes(root: Path) -> dict[str, int]:
+    return {str(it.relative_to(root)): it.stat().st_mode & 0o777 for it in (root, *root.rglob("*")) if it.is_dir()}
+
+
+@pytest.mark.parametrize("umask", [0o000, 0o022])
+@pytest.mark.parametrize("first", ["pipeline.json", "ledger/000000000000-000001.json"])
+def test_a_home_is_made_for_its_owner_alone(
+    tmp_path: Path, umask: int, first: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """J5: whoever can write there can forge what it says is committed."""
+    before = os.umask(umask)
+    try:
+        home = Home.at(tmp_path / "data" / "orders")
+        home.storage.replace(first, b"{}")
+        home.storage.claim("terms/000001.json", b"{}")
+    finally:
+        os.umask(before)
+    assert set(modes(tmp_path / "data" / "orders").values()) == {0o700}
+    Home.at(tmp_path / "data" / "orders")
+    assert caplog.messages == []
+
+
+@pytest.mark.parametrize(
+    ("mode", "told"), [(0o700, False), (0o750, False), (0o770, True), (0o705, True), (0o755, True), (0o701, True)]
+)
+def test_a_home_that_others_can_read_or_change_is_told_and_left_as_it_is(
+    tmp_path: Path, mode: int, told: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    place = tmp_path / "h"
+    place.mkdir()
+    place.chmod(mode)
+    Home.at(place).open("orders", EXACTLY, "aaaa")
+    assert [f"chmod 700 {place}" in line for line in caplog.messages] == [True] * told
+    assert place.stat().st_mode & 0o777 == mode

@@ -4,7 +4,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from onceward.epoch.storage import LocalStorage
+from support.power_cut import watched
 
 CLAIMANT = """
 import sys
@@ -66,3 +69,47 @@ def test_names_are_sorted(tmp_path: Path) -> None:
     for name in ("b", "a", "c"):
         storage.replace(f"f/{name}", b"")
     assert storage.names("f") == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("name", ["x", "a/x", "a/b/x"])
+def test_a_replaced_file_outlives_a_power_cut(tmp_path: Path, name: str) -> None:
+    """Requirement E9: its bytes before its name, and its name, and the folders' names, before the call returns."""
+    storage = LocalStorage(tmp_path)
+    with watched(tmp_path) as disk:
+        storage.replace(name, b"first")
+        assert disk.puts[-1].synced, "renamed before its bytes were synced"
+        assert disk.survivors() == {name}
+        storage.replace(name, b"second")
+        assert [put.synced for put in disk.puts] == [True, True]
+        assert disk.survivors() == {name}
+        assert storage.read(name) == b"second"
+
+
+def test_a_file_that_need_not_outlive_a_power_cut_is_not_synced(tmp_path: Path) -> None:
+    """The lease is renewed every second: a sync each time would cost more than it is worth."""
+    with watched(tmp_path) as disk:
+        LocalStorage(tmp_path).replace("lease", b"1", sync=False)
+        assert disk.lost() == ["lease"]
+
+
+@pytest.mark.parametrize("name", ["x", "a/x", "a/b/x"])
+def test_a_claimed_file_outlives_a_power_cut(tmp_path: Path, name: str) -> None:
+    """Requirement E9: who has claimed a name has it for ever."""
+    storage = LocalStorage(tmp_path)
+    with watched(tmp_path) as disk:
+        assert storage.claim(name, b"mine")
+        assert disk.puts[-1].synced, "linked before its bytes were synced"
+        assert disk.survivors() == {name}
+        assert not storage.claim(name, b"theirs")
+        assert storage.read(name) == b"mine"
+        assert disk.lost() == []
+
+
+def test_a_file_of_somebody_else_outlives_a_power_cut_once_it_is_synced(tmp_path: Path) -> None:
+    """Spark's own log, for instance: whole, and under its name."""
+    storage = LocalStorage(tmp_path)
+    with watched(tmp_path) as disk:
+        (tmp_path / "theirs").write_bytes(b"whole")
+        assert disk.lost() == ["theirs"]
+        storage.sync("theirs")
+        assert disk.lost() == []

@@ -68,6 +68,19 @@ def test_a_claim_is_exclusive_and_a_file_is_whole(spark: SparkSession, hdfs: str
     assert storage.names("a") == ["c.json"]
 
 
+def test_a_home_in_hdfs_is_made_for_its_owner_alone_and_an_existing_one_is_left_as_it_is(
+    spark: SparkSession, hdfs: str
+) -> None:
+    """J5: whoever can write there can forge what it says."""
+    for there in (False, True):
+        storage = HadoopStorage(spark, f"{hdfs}/rights-{there}")
+        root = storage._path("")
+        if there:
+            storage._files.mkdirs(root, storage._fs.permission.FsPermission("755"))
+        storage.replace("a/b.json", b"x")
+        assert str(storage._files.getFileStatus(root).getPermission()) == ("rwxr-xr-x" if there else "rwx------")
+
+
 def test_what_hdfs_cannot_do_is_an_os_error_that_names_the_file(spark: SparkSession, hdfs: str) -> None:
     """A1: what is unproven, written once more or fenced is told by OSErrors; a Java one would pass them all by."""
     storage = HadoopStorage(spark, f"{hdfs}/failing")

@@ -169,7 +169,7 @@ def test_an_epoch_that_a_waking_driver_finishes_during_a_start_is_no_lost_marker
     old, new = take_term(disk), take_term(disk)
     which = ("L", 0, old.number, 1)
     store.staged[which] = {"0.0": []}
-    part = SinkEntry(committable={"version": 1, "try": list(which), "parts": ["0.0"], "after": -1})
+    part = SinkEntry(committable={"version": 1, "try": list(which), "parts": ["0.0"]})
     decided = Entry(
         pipeline="p", lineage="L", term=old.number, epoch=0, phase=DECIDED, positions=['{"in":{"0":1}}'],
         sinks={"s": part},

@@ -1,5 +1,8 @@
 """An Iceberg table as another program sees it."""
 
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -44,6 +47,20 @@ class Warehouse:
 
     def path(self, name: str) -> Path:
         return self.root / "lake" / "ns" / "events" / "data" / name
+
+    def backup(self) -> Callable[[], None]:
+        """The catalogue's entry as it is now; what this returns puts it back, as restoring the catalogue does.
+
+        Files of the table are written once and not changed, so the entry is all that a backup has to hold.
+        """
+        kept = self.table.metadata_location
+
+        def restore() -> None:
+            with closing(sqlite3.connect(self.root / "catalog.db")) as database, database:
+                changed = database.execute("UPDATE iceberg_tables SET metadata_location = ?", (kept,)).rowcount
+            assert changed == 1
+
+        return restore
 
     def sink(self, **options: Any) -> IcebergSink:
         return IcebergSink(catalog={"name": "lake", **self.properties}, table=self.name, **options)

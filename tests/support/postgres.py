@@ -1,7 +1,7 @@
 """Databases of a test's own in a shared PostgreSQL, and a role that needs a password."""
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Self
@@ -62,6 +62,21 @@ class Database:
     def staged(self, schema: str = "onceward") -> list[str]:
         """The staging tables that are there now."""
         return self.column(f"SELECT tablename FROM pg_tables WHERE schemaname = '{schema}' AND tablename <> 'markers'")
+
+    def backup(self, *tables: str) -> Callable[[], None]:
+        """Copies of tables; what this returns puts their rows back, in one transaction."""
+        kept = f"backup_{uuid.uuid4().hex[:8]}"
+        self.admin(f"CREATE SCHEMA {kept}")
+        for number, table in enumerate(tables):
+            self.admin(f"CREATE TABLE {kept}.copy_{number} AS TABLE {table}")
+
+        def restore() -> None:
+            with self.connect() as connection, connection.transaction():
+                for number, table in enumerate(tables):
+                    connection.execute(f"DELETE FROM {table}")  # type: ignore[call-overload]
+                    connection.execute(f"INSERT INTO {table} TABLE {kept}.copy_{number}")  # type: ignore[call-overload]
+
+        return restore
 
     def drop(self) -> None:
         self.admin(f"DROP DATABASE {self.name} WITH (FORCE)", "postgres")

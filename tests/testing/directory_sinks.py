@@ -19,6 +19,7 @@ from onceward.epoch.contract import DecidingSink, EpochContext, LastCommit, Owne
 from onceward.epoch.outcome import Outcome
 from onceward.errors import PipelineFenced, StagingLost
 from onceward.testing import SinkConformance, SinkUnderTest
+from support.backups import copy_of
 
 
 @pytest.fixture(scope="session")
@@ -224,6 +225,32 @@ class LastCommitFromMemory(DirectorySink):
         self.last = LastCommit(lineage=self.owner.lineage, epoch=context.epoch, term=self.owner.term)
 
 
+class LastCommitSeenOnce(DirectorySink):
+    seen: LastCommit | None = None
+
+    def last_commit(self) -> LastCommit | None:
+        self.seen = self.seen or super().last_commit()
+        return self.seen
+
+
+class LastCommitNeverFalls(DirectorySink):
+    highest: LastCommit | None = None
+
+    def last_commit(self) -> LastCommit | None:
+        found = [last for last in (self.highest, super().last_commit()) if last is not None]
+        self.highest = max(found, key=lambda last: last.epoch, default=None)
+        return self.highest
+
+
+class CommitsOnTopOfAnything(DirectorySink):
+    """Staged elsewhere, so that a restored backup does not take it away, and committed without a look."""
+
+    def open(self, owner: Owner) -> None:
+        super().open(owner)
+        self.staged = self.root / "elsewhere"
+        self.staged.mkdir(exist_ok=True)
+
+
 class DigestOfNothing(DirectorySink):
     def digest(self, context: EpochContext, rows: DataFrame) -> Outcome | None:
         return Outcome()
@@ -255,6 +282,7 @@ class Directory(SinkConformance):
             make=lambda: self.sink(str(tmp_path)),
             visible=lambda: [id_ for file in sorted(tmp_path.glob("out/*")) for id_ in json.loads(file.read_text())],
             leftovers=lambda: [file.name for file in tmp_path.glob("staged/*")],
+            backup=lambda: copy_of(tmp_path / "staged", tmp_path / "out"),
         )
 
 

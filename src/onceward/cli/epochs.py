@@ -7,11 +7,13 @@ import msgspec
 import typer
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from onceward.cli.homes import HomeArgument, home_at
 from onceward.cli.output import AsJson, result
 from onceward.epoch import inspection
 from onceward.epoch.ledger import Entry
+from onceward.terminal import one_line, plain
 
 WIDTH = 160
 
@@ -31,12 +33,13 @@ def epochs(
         "guarantee": deed.guarantee,
         "epochs": [msgspec.to_builtins(entry) for entry in entries],
     }
-    title = f"{deed.pipeline} ({deed.guarantee}), lineage {deed.lineage[:8]}"
+    title = one_line(f"{deed.pipeline} ({deed.guarantee}), lineage {deed.lineage[:8]}")
     result(facts, _table(title, entries) if entries else f"{title}: no epoch yet", as_json=as_json)
 
 
 def _table(title: str, entries: list[Entry]) -> str:
-    table = Table(title=title, title_justify="left", show_lines=False, header_style="bold")
+    """Cells are `Text`: a name such as "[/red]" is no markup."""
+    table = Table(title=Text(title), title_justify="left", show_lines=False, header_style="bold")
     for name in ("epoch", "phase", "term", "tries", "input ends at", "sink", "rows", "digest", "ms per phase", "at"):
         table.add_column(name, overflow="fold", justify="right" if name in {"epoch", "rows", "term"} else "left")
     for entry in entries:
@@ -47,8 +50,9 @@ def _table(title: str, entries: list[Entry]) -> str:
             spent = ", ".join(f"{step} {took:g}" for step, took in (times or entry.milliseconds).items())
             first = [*head] if number == 0 else [""] * len(head)
             at = entry.finished_at[:23].replace("T", " ") if number == 0 else ""
-            table.add_row(*first, f"{name}{decides}", str(rows), digest, spent, at)
+            cells = [*first, f"{name}{decides}", str(rows), digest, spent, at]
+            table.add_row(*(Text(plain(cell)) for cell in cells))
     text = io.StringIO()
-    Console(file=text, width=WIDTH).print(table)
+    Console(file=text, width=WIDTH, color_system=None, force_terminal=False).print(table)
     decider = entries[-1].decider
     return text.getvalue() + ("* its commit decides" if decider in entries[-1].sinks else "the ledger decides")

@@ -1,16 +1,46 @@
 """`onceward in-doubt`: what is between its votes and its completion, and what the next start will do."""
 
-import msgspec
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
-from onceward.cli.homes import HomeArgument, home_at
+import msgspec
+import typer
+
+from onceward.cli.destinations import ConfirmOption, code_of, lines_of
+from onceward.cli.homes import HomeArgument, home_at, sinks_from_file
 from onceward.cli.output import AsJson, result
 from onceward.epoch import inspection
 from onceward.epoch.home import Home
-from onceward.errors import OncewardError
+from onceward.errors import ConfigurationError, OncewardError
+
+if TYPE_CHECKING:
+    from onceward.epoch.contract import TwoPhaseCommitSink
+    from onceward.epoch.ledger import Entry
 
 
-def in_doubt(home: HomeArgument, *, as_json: AsJson = False) -> None:
-    """Show the epoch that a crash left in doubt, if any, and what the next start will do with it. Changes nothing."""
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What is known of an epoch's decision, and how; `code` confirms the destination that was not asked."""
+
+    decided: bool | None
+    why: str
+    code: str | None = None
+
+
+def in_doubt(
+    home: HomeArgument,
+    *,
+    file: Annotated[
+        Path | None, typer.Option("--file", help="The pipeline's file: ask the deciding sink that it has.")
+    ] = None,
+    confirm: ConfirmOption = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show the epoch that a crash left in doubt, if any, and what the next start will do with it. Changes nothing.
+
+    Nothing is asked over the network unless you say whom: --file, or --confirm with the code that is shown.
+    """
     with home_at(home) as found:
         deed, doubt, before = inspection.deed_of(found), inspection.in_doubt(found), inspection.resolutions(found)
         planned = _planned(found)
@@ -18,22 +48,25 @@ def in_doubt(home: HomeArgument, *, as_json: AsJson = False) -> None:
     lines, facts = [], None
     if doubt is not None:
         entry = doubt.entry
-        decided, why = (True, "the ledger has its decision") if doubt.decided else _ask(doubt, deed.pipeline)
+        answer = (
+            Answer(True, "the ledger has its decision") if doubt.decided else _ask(entry, deed.pipeline, file, confirm)
+        )
         others = [name for name in entry.sinks if name != entry.decider]
         will = {
             True: f"commit it in {', '.join(others)} (those that have it already change nothing)",
             False: "abort what is staged and redo it",
             None: f"fence, ask {entry.decided_by}, then commit it in {', '.join(others)}, or abort and redo it",
-        }[decided]
+        }[answer.decided]
         facts = {
             "epoch": entry.epoch,
-            "decided": decided,
-            "reason": why,
+            "decided": answer.decided,
+            "reason": answer.why,
+            "confirm": answer.code,
             "next_start": will,
             "entry": msgspec.to_builtins(entry),
         }
         lines = [
-            f"epoch {entry.epoch} of {deed.pipeline} is in doubt: {why}",
+            f"epoch {entry.epoch} of {deed.pipeline} is in doubt: {answer.why}",
             f"input ends at {', '.join(entry.positions)}",
             *(f"  {name}: {part.rows} rows, digest {part.digest}" for name, part in entry.sinks.items()),
             f"the next start, or `onceward resolve`, will {will}",
@@ -52,24 +85,44 @@ def in_doubt(home: HomeArgument, *, as_json: AsJson = False) -> None:
     )
 
 
-def _ask(doubt: inspection.Doubt, pipeline: str) -> tuple[bool | None, str]:
+def _ask(entry: "Entry", pipeline: str, file: Path | None, confirm: str | None) -> Answer:
     """Kafka's marker as of now: an open transaction of a living driver may still end either way."""
-    from onceward.epoch.contract import DecidingSink
-    from onceward.pipeline.reviving import sink_of
-
-    name = doubt.entry.decider
+    name = entry.decider
     assert name is not None  # the ledger's own decisions need nobody to be asked
     try:
-        sink = sink_of(name, doubt.entry.sinks[name])
-        assert isinstance(sink, DecidingSink)
-        try:
-            last = sink.peek(pipeline)
-        finally:
-            sink.close()
+        if file is not None:
+            with sinks_from_file(file, pipeline) as sinks:
+                if name not in sinks:
+                    raise ConfigurationError(f"{file}: pipeline {pipeline!r} has no sink {name!r}")
+                return _peek(entry, sinks[name], pipeline)
+        from onceward.pipeline.reviving import revival
+
+        known = revival(name, entry.sinks[name])
+        code = code_of([known])
+        if confirm != code:
+            return Answer(
+                None,
+                f"every sink has voted; whether {name} has committed it was not asked. The home names "
+                f"{lines_of([known])[0]}. If that is yours: --confirm {code}, or --file FILE.py",
+                code,
+            )
+        return _peek(entry, known.make(), pipeline)
     except OncewardError as error:
-        return None, f"every sink has voted; whether {name} has committed it could not be asked ({error})"
-    out = last is not None and last.epoch >= doubt.entry.epoch
-    return out, f"every sink has voted, and {name} {'has' if out else 'has not'} committed it as of now"
+        return Answer(None, f"every sink has voted; whether {name} has committed it could not be asked ({error})")
+
+
+def _peek(entry: "Entry", sink: "TwoPhaseCommitSink", pipeline: str) -> Answer:
+    from onceward.epoch.contract import DecidingSink
+
+    name = entry.decider
+    if not isinstance(sink, DecidingSink):
+        raise ConfigurationError(f"sink {name!r} ({sink!r}) decides nothing")
+    try:
+        last = sink.peek(pipeline)
+    finally:
+        sink.close()
+    out = last is not None and last.epoch >= entry.epoch
+    return Answer(out, f"every sink has voted, and {name} {'has' if out else 'has not'} committed it as of now")
 
 
 def _planned(home: Home) -> int | None:

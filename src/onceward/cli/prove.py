@@ -42,7 +42,7 @@ def prove(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Kill, pause and cut off a job at named points and at random; then compare what it put out with the truth.
+    """Kill, pause and cut off a job at named points and at random; then compare what it wrote with the truth.
 
     Exits with 0 if every promise was kept, with 3 if one was broken.
     """

@@ -8,6 +8,8 @@ from typing import Final, Self
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
+from onceward.terminal import one_line, plain
+
 LINE_EVERY_S: Final = 10.0
 
 
@@ -31,9 +33,9 @@ class Display:
         self._kills = kills
         self._expected = 1
         self._bars = Progress(
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=32),
-            TextColumn("{task.fields[text]}"),
+            TextColumn("{task.fields[text]}", markup=False),
             console=console,
             transient=True,
             disable=not console.is_terminal,
@@ -69,7 +71,7 @@ class Display:
 
     def say(self, text: str) -> None:
         """A milestone: it stays on the screen."""
-        self._console.print(f"{self.seconds:5.0f} s  {text}", highlight=False, markup=False, soft_wrap=True)
+        self._console.print(f"{self.seconds:5.0f} s  {plain(text)}", highlight=False, markup=False, soft_wrap=True)
 
     def show(self, counts: Counts, now: str) -> None:
         """Where things stand, and what is happening now."""
@@ -77,7 +79,9 @@ class Display:
         for bar, count in ((self._ours, counts.ours), (self._sparks, counts.sparks or 0)):
             more = f" ({count - self._expected:,} too many)" if count > self._expected else ""
             self._bars.update(bar, completed=min(count, self._expected), text=f"{count:,}{more}")
-        self._bars.update(self._killed, completed=counts.kills, text=f"{counts.kills} of {self._kills}: {now}")
+        self._bars.update(
+            self._killed, completed=counts.kills, text=f"{counts.kills} of {self._kills}: {one_line(now)}"
+        )
         if not self._console.is_terminal and time.monotonic() - self._last_line > LINE_EVERY_S:
             self._last_line = time.monotonic()
             beside = "" if counts.sparks is None else f", {counts.sparks:,} through Spark's own sinks"

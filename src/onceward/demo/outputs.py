@@ -29,7 +29,7 @@ READ_TIMEOUT_S: Final = 300.0  # a million records take seconds
 
 
 def seen(places: Places) -> Seen:
-    """Everything the application has put out below `places`."""
+    """Everything the application has written below `places`."""
     events, orders = ([name for name, kind in read(places, it, _cleaned) if kind != words.HEARTBEAT] for it in CLEANED)
     history = DeltaTable(places.history).to_pyarrow_table(columns=["topic", "value"]).to_pylist()
     kept = {

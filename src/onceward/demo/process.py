@@ -82,7 +82,7 @@ class JobProcess:
         self._reap()
 
     def stop(self) -> None:
-        """SIGTERM: the epoch in hand is finished."""
+        """SIGTERM: the running epoch is finished."""
         self._process.terminate()
         try:
             code = self._process.wait(STOP_TIMEOUT_S)

@@ -6,10 +6,12 @@ from typing import Final
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from onceward.apps.ads import words
 from onceward.apps.ads.world.judge import BillLine, Finding, Judgement
 from onceward.demo.trial import Findings, Plan, Trial
+from onceward.terminal import one_line
 
 WIDTH: Final = 110
 ALLOWED: Final = {
@@ -145,8 +147,9 @@ def _bill(found: Findings) -> str:
         line = ours.get(name) or sparks[name]
         sides = [side[name] for side in (ours, sparks) if name in side]
         truth = [f"{line.clicks_truth:,}", f"{line.orders_truth:,}", _due(line, line.truth_cents)]
-        table.add_row(name, *truth, *([""] if name not in ours else []), *map(_charged, sides))
-    out = Console(file=io.StringIO(), width=WIDTH)
+        cells = [name, *truth, *([""] if name not in ours else []), *map(_charged, sides)]
+        table.add_row(*(Text(one_line(cell)) for cell in cells))  # a name such as "[/red]" is no markup
+    out = Console(file=io.StringIO(), width=WIDTH, color_system=None, force_terminal=False)
     with out.capture() as captured:
         out.print(table)
     return "\n".join(line.rstrip() for line in captured.get().splitlines())

@@ -159,7 +159,7 @@ class Trial:
         self._await(lambda: all(map(self._all_served, self._sides)), give_up_s=STALLED_S)
         if self._feeder.fed < self._feeder.total:
             raise DemoFailed(f"only {self._feeder.fed:,} of {self._feeder.total:,} records could be fed")
-        self.display.say("asking the application to stop (SIGTERM): it finishes the epochs in hand")
+        self.display.say("asking the application to stop (SIGTERM): it finishes the running epochs")
         assert self._job is not None
         self._job.stop()
 
@@ -224,7 +224,7 @@ class Trial:
                 return
             elif time.monotonic() - moved > STALLED_S:
                 tail = self._job.log_tail() if self._job else ""
-                raise DemoFailed(f"the application put out nothing new for {STALLED_S:.0f} s. {tail}")
+                raise DemoFailed(f"the application committed nothing new for {STALLED_S:.0f} s. {tail}")
 
     def _wait(self, seconds: float) -> None:
         until = time.monotonic() + seconds

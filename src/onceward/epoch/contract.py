@@ -58,9 +58,6 @@ class EpochContext:
     attempt: int = 1  # counts within one process; (term, epoch, attempt) is unique for ever
     positions: Mapping[TopicPartition, int] = field(default_factory=dict)
     input_rows: int | None = None  # records to read, where the sources tell; decides how to write
-    # The epoch that each sink must hold when this one is committed there, by the sink's name; -1: none yet. A sink puts
-    # it into its committable and compares it in the commit itself: a target may be set back between two steps.
-    after: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,9 +91,11 @@ class TwoPhaseCommitSink(ABC):
 
     @abstractmethod
     def last_commit(self) -> LastCommit | None:
-        """The last committed epoch of (pipeline, sink), as the target holds it now. None: never committed.
+        """The last committed epoch of (pipeline, sink), of whichever lineage; None: the target knows of none.
 
-        Asked after `open` and before every epoch: a database that was set back is noticed before anything is written.
+        Asked after `open` and before every epoch, so it must be quick, tell what the target says *now* (a target that
+        was set back, by a restored backup or a failover, tells the older epoch) and change nothing. An error that may
+        pass is `SinkUnreachable`.
         """
 
     @abstractmethod

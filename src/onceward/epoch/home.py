@@ -1,5 +1,6 @@
 """A pipeline's home: its directory, whose first file says whose it is and of which lineage."""
 
+import logging
 import re
 from pathlib import Path
 from typing import Final, Self
@@ -17,9 +18,13 @@ CHECKPOINTS: Final = "checkpoints"  # Spark's own part of the home: a folder for
 CHECKPOINT: Final = "checkpoint"  # homes of older releases have one for all terms, until their next start
 HADOOP: Final = frozenset({"hdfs", "webhdfs", "viewfs"})
 MAX_NAME: Final = 200  # Kafka takes 249 characters for a topic; a group and a transactional id take any text
+TOO_WIDE: Final = 0o027  # rights of others, and of the group to write; a group that may read was meant so
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _SCHEME: Final = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]+:")
 _FILE_URI: Final = re.compile(r"file:(?://(?P<host>[^/]*))?(?P<path>.*)", re.IGNORECASE)
+
+
+log = logging.getLogger("onceward.home")
 
 
 class Deed(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,6 +47,8 @@ class Home:
     @classmethod
     def at(cls, path: Path) -> Self:
         """On a local or mounted path. Hadoop takes "%20" for a name, not for a space: nothing is escaped."""
+        if (warning := too_wide(path)) is not None:
+            log.warning(warning)
         return cls(LocalStorage(path), str(path), f"file://{path}")
 
     def uri(self, folder: str) -> str:
@@ -73,10 +80,24 @@ class Home:
             )
         if deed.guarantee != guarantee:
             raise HomeMismatch(
-                f"{self.location} was made with guarantee {deed.guarantee!r}, not {guarantee!r}; what is out "
+                f"{self.location} was made with guarantee {deed.guarantee!r}, not {guarantee!r}; what is committed "
                 "cannot change its guarantee afterwards: use a new home and a new pipeline name"
             )
         return deed
+
+
+def too_wide(path: Path) -> str | None:
+    """A home that other users may change or read. It is told, not mended: somebody may have meant it so."""
+    try:
+        mode = path.stat().st_mode & 0o777
+    except OSError:  # there is none yet; ours are made with 0700
+        return None
+    if not mode & TOO_WIDE:
+        return None
+    return (
+        f"home {path} has mode {mode:04o}: other users of this machine can read it or forge what it says is committed. "
+        f"Close it: chmod 700 {path}"
+    )
 
 
 def parse_home(home: str | Path) -> Path | str:

@@ -25,10 +25,6 @@ class Markers:
         """What a sink holds, as far as this driver knows."""
         return self._expected.get(sink)
 
-    def epochs(self) -> dict[str, int]:
-        """The epoch that each sink holds, as far as this driver knows."""
-        return {name: last.epoch if last is not None else NEVER for name, last in self._expected.items()}
-
     def note(self, last: LastCommit, sinks: Mapping[str, TwoPhaseCommitSink]) -> None:
         """An epoch is committed everywhere."""
         self._expected.update((name, last) for name, sink in sinks.items() if sink.remembers)

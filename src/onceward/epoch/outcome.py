@@ -1,4 +1,4 @@
-"""What an epoch put out: counts and digests, per output partition and in all.
+"""What an epoch wrote: counts and digests, per output partition and in all.
 
 A digest is the sum, modulo 2**64, of a 64-bit hash of each row: it does not depend on the order in which
 rows arrive, so that a replay can be compared with the first run (docs/decisions/0005).

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from onceward.epoch.contract import EpochContext, LastCommit
+from onceward.epoch.contract import EpochContext, LastCommit, Owner
 from onceward.epoch.ledger import PREPARED, Entry, Ledger
 from onceward.epoch.outcome import Outcome
 from onceward.errors import HomeMismatch, LedgerCorrupt, MarkerMissing, ReplayDiverged
@@ -220,8 +220,8 @@ def _doubtful(known: Known, ledger: Ledger) -> int | None:
     return newest if newest > max(known.done, known.seen) else None
 
 
-def require_ours(known: Known, sink: str, last: LastCommit, way_out: str = "") -> None:
-    """The same lineage, and no term that this home has not seen."""
+def require_ours(known: Known | Owner, sink: str, last: LastCommit, way_out: str = "") -> None:
+    """The same lineage, and no term that this home has not seen. Sinks ask it too, before they fence anybody."""
     if last.lineage != known.lineage:
         raise HomeMismatch(
             f"sink {sink!r} holds epoch {last.epoch} of pipeline {known.pipeline!r} under lineage {last.lineage}, but "

@@ -21,7 +21,7 @@ from onceward.epoch.markers import Markers
 from onceward.epoch.outcome import Outcome
 from onceward.epoch.plans import require_continuity
 from onceward.epoch.ports import Background, Batch, Pending, Stop
-from onceward.epoch.recovery import compare_replay, expected_outcomes
+from onceward.epoch.recovery import NEVER, compare_replay, expected_outcomes
 from onceward.epoch.takeover import TakenOver
 from onceward.epoch.term import fenced_first
 from onceward.errors import FINAL, RowsDropped
@@ -126,22 +126,24 @@ class EpochRunner:
             )
 
     def establish_marker(self, context: EpochContext) -> None:
-        """Before its first epoch a pipeline's deciding sink gets a marker: from then on a missing one is gone."""
+        """Before its first epoch a pipeline's deciding sink gets a marker: from then on a missing one is gone.
+
+        (A start that trusts the ledger instead of a lost marker has written it already.)
+        """
         decider = self.taken.coordinator.decider
         if decider is None or self.markers.last(decider) is not None:
             return
         sink, taken = self.taken.sinks[decider], self.taken
         assert isinstance(sink, DecidingSink)
-        committed = taken.recovered.committed
-        begins = taken.checkpoint.positions(committed).kafka if committed >= 0 else taken.checkpoint.initial()
+        begins = taken.checkpoint.initial()
         last = LastCommit(
             lineage=taken.owner.lineage,
-            epoch=committed,
+            epoch=NEVER,
             term=taken.owner.term,
             positions={place: begins.get(place, 0) for place in context.positions},
         )
         sink.write_marker(last)
-        taken.term.begin(committed, taken.resolved, marked=True)
+        taken.term.begin(NEVER, taken.resolved, marked=True)
         self.markers.note(last, {decider: sink})
 
     def _run(self, batch: Batch, epoch: int) -> None:
@@ -153,7 +155,6 @@ class EpochRunner:
             epoch=epoch,
             positions=positions.kafka,
             input_rows=taken.checkpoint.input_rows(epoch, positions),
-            after=self.markers.epochs(),
         )
         batch.prepare(epoch, positions)
         if epoch <= taken.recovered.committed:

@@ -22,7 +22,7 @@ def unseal(data: bytes, kind: type[S], name: str, newest_format: int) -> S:
     if not newline or rest != hashlib.sha256(body).hexdigest().encode() + b"\n":
         raise LedgerCorrupt(
             f"{name} is damaged: its checksum does not match ({len(data)} bytes). Restore the file from a backup "
-            "of the home; do not delete it, or the pipeline cannot tell what it has already put out."
+            "of the home; do not delete it, or the pipeline cannot tell what it has already committed."
         )
     found = msgspec.json.decode(body)
     if isinstance(found, dict) and found.get("format", 0) > newest_format:

@@ -3,7 +3,9 @@
 import os
 import uuid
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
+
+PRIVATE: Final = 0o700  # whoever can write to a home can forge what it says is committed, and where its sinks are
 
 
 class Storage(Protocol):
@@ -36,6 +38,7 @@ class LocalStorage:
 
     def __init__(self, root: Path) -> None:
         self.root = root
+        self._lasting: set[Path] = set()  # folders whose own names have been synced by this process
 
     def read(self, name: str) -> bytes | None:
         """The file's bytes, or None if there is none."""
@@ -84,18 +87,17 @@ class LocalStorage:
     def move(self, folder: str, to: str) -> bool:
         """One rename, then both parents are synced."""
         source, target = self.root / folder, self.root / to
-        target.parent.mkdir(parents=True, exist_ok=True)
+        self._make(target.parent, sync=True)
         try:
             source.rename(target)
         except FileNotFoundError:
             return False
-        for parent in {source.parent, target.parent, target.parent.parent}:
+        for parent in {source.parent, target.parent}:
             _sync(parent)
         return True
 
-    @staticmethod
-    def _write_beside(target: Path, data: bytes, *, sync: bool) -> Path:
-        target.parent.mkdir(parents=True, exist_ok=True)
+    def _write_beside(self, target: Path, data: bytes, *, sync: bool) -> Path:
+        self._make(target.parent, sync=sync)
         temporary = target.parent / f".{target.name}.{uuid.uuid4().hex}"
         with temporary.open("wb") as file:
             file.write(data)
@@ -103,6 +105,20 @@ class LocalStorage:
             if sync:
                 os.fsync(file.fileno())
         return temporary
+
+    def _make(self, folder: Path, *, sync: bool) -> None:
+        """Have the folder. A file lasts only as long as the names of the folders above it do.
+
+        Whoever made a folder may have died before it was synced, so the first file that has to last sees to it.
+        """
+        missing = [each for each in (folder, *folder.parents) if not each.exists()]
+        self.root.mkdir(mode=PRIVATE, parents=True, exist_ok=True)
+        folder.mkdir(mode=PRIVATE, parents=True, exist_ok=True)
+        if sync and folder not in self._lasting:
+            missing += [each for each in (folder, *folder.parents) if self.root in each.parents]
+            self._lasting.add(folder)
+        for parent in {each.parent for each in missing}:
+            _sync(parent)
 
 
 def _sync(path: Path) -> None:

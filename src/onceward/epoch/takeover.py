@@ -89,7 +89,9 @@ class TakeOver:
             markers.update(self._resolve(recovered, resolved))
             self.term.require_current()  # paused on the way, and overtaken: what it would record counts no more
             self._record_last(checkpoint, recovered)
-            marked = self.coordinator.decider is not None and recovered.last is not None
+            markers.update(self._mark_anew(checkpoint, recovered))
+            decider = self.coordinator.decider
+            marked = decider is not None and markers[decider] is not None
             self.term.begin(recovered.committed, resolved, marked=marked)
         elif self.owner.guarantee is Guarantee.AT_MOST_ONCE:
             self._give_up_what_was_begun()
@@ -257,6 +259,22 @@ class TakeOver:
                 finished_at=self.now(),
             )
         )
+
+    def _mark_anew(self, checkpoint: Checkpoint, recovered: Recovered) -> dict[str, LastCommit | None]:
+        """A marker that was lost, or that a Kafka sink which is new never had: from here on it is there again."""
+        decider = self.coordinator.decider
+        if decider is None or recovered.last is not None or recovered.committed == NEVER:
+            return {}
+        sink, entry = self.coordinator.sinks[decider], self.ledger.read(recovered.committed)
+        assert isinstance(sink, DecidingSink)
+        last = LastCommit(
+            lineage=self.owner.lineage,
+            epoch=recovered.committed,
+            term=entry.term if entry is not None else self.owner.term,
+            positions=checkpoint.positions(recovered.committed).kafka,
+        )
+        sink.write_marker(last)
+        return {decider: last}
 
     def _roll_forward(self, entry: Entry) -> str:
         parts = {

@@ -30,7 +30,7 @@ class Marker(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def outcome(self) -> Outcome:
-        """What the epoch put out, as far as the marker tells."""
+        """What the epoch wrote, as far as the marker tells."""
         partitions = {
             TopicPartition(topic, partition): PartitionOutcome(rows=rows, digest=int(digest, 16))
             for topic, partition, rows, digest in self.partitions or ()

@@ -19,6 +19,7 @@ from kafka.protocol.metadata import ApiVersionsRequest, FindCoordinatorRequest, 
 
 from onceward.errors import BrokerRefused, BrokerUnreachable, ConfigurationError, TransactionsUnsupported
 from onceward.kafka.codes import Meaning, code
+from onceward.secret import Exposure, looked_up
 
 GROUP: Final = 0  # coordinator types of FindCoordinator
 TRANSACTION: Final = 1
@@ -41,6 +42,8 @@ SETTINGS: Final[Mapping[str, str]] = {
     "client.id": "client_id",
 }
 
+
+SECRETS: Final = frozenset({"sasl.password", "ssl.key.password"})  # may be references (onceward.secret)
 
 T = TypeVar("T")
 
@@ -68,6 +71,11 @@ class Cluster:
                 f"unknown Kafka setting {', '.join(unknown)}; known settings are {', '.join(sorted(SETTINGS))}"
             )
 
+    @property
+    def exposure(self) -> Exposure:
+        """What somebody who reads the settings learns of secrets."""
+        return Exposure.of(self.settings[name] for name in SECRETS & set(self.settings))
+
 
 class Wire:
     """Connections to one cluster, opened at first use."""
@@ -87,7 +95,7 @@ class Wire:
     def client(self) -> KafkaNetClient:
         """The connected client, bootstrapped."""
         if self._client is None:
-            settings = {SETTINGS[name]: value for name, value in self.cluster.settings.items()}
+            settings = {SETTINGS[name]: value for name, value in looked_up(self.cluster.settings, SECRETS).items()}
             client = KafkaNetClient(
                 bootstrap_servers=self.cluster.bootstrap.split(","),
                 request_timeout_ms=REQUEST_TIMEOUT_MS,

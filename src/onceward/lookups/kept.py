@@ -97,8 +97,8 @@ def decode(data: bytes, place: str, lineage: str, epoch: int) -> dict[str, pa.Ta
         raise LedgerCorrupt(
             f"{place} is damaged: its checksum does not match ({len(data)} bytes). It holds the rows that epoch "
             f"{epoch} looked up when it first ran. Restore the file from a backup of the home. If there is none, move "
-            "it away: the epoch then reads the database once more, and if it is out already, its replay is compared "
-            "with what readers have seen."
+            "it away: the epoch then reads the database once more, and if it is committed already, its replay is "
+            "compared with what readers have seen."
         )
     line, _, _ = data.partition(b"\n")
     found = msgspec.json.decode(line)

@@ -30,6 +30,8 @@ class HadoopStorage:
         self._fs = self._jvm.org.apache.hadoop.fs
         conf = spark._jsc.hadoopConfiguration()  # noqa: SLF001
         self._files = self._path("").getFileSystem(conf)
+        self._private = self._fs.permission.FsPermission("700")
+        self._made = False
         self._context = self._fs.FileContext.getFileContext(self._path("").toUri(), conf)
         rename = self._fs.Options.Rename
         gateway = cast("Any", spark.sparkContext._gateway)  # noqa: SLF001
@@ -104,6 +106,9 @@ class HadoopStorage:
     def _write_beside(self, name: str, data: bytes, *, sync: bool) -> Any:
         folder, _, file = name.rpartition("/")
         temporary = self._path(f"{folder}/.{file}.{uuid.uuid4().hex}" if folder else f".{file}.{uuid.uuid4().hex}")
+        if not self._made:  # an existing root keeps its rights
+            self._files.mkdirs(self._path(""), self._private)
+            self._made = True
         stream = self._files.create(temporary, True)
         try:
             stream.write(bytearray(data))

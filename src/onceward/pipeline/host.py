@@ -123,7 +123,7 @@ def _watch(queries: list[Query], asked: "_Asked", report: Callable[[str], None])
         active = [query for query in queries if query.is_active]
         if not active or (len(active) < len(queries) and any(query.exception() for query in queries)):
             return
-    report(f"{asked.name}: finishing the epoch in hand")
+    report(f"{asked.name}: finishing the running epoch")
 
 
 def _stop(queries: list[Query]) -> list[BaseException]:
@@ -147,7 +147,7 @@ class _Asked:
 
 @contextmanager
 def _signals() -> Iterator[_Asked]:
-    """SIGTERM and Ctrl-C ask for a clean stop; a second one is not needed, the epoch in hand is short."""
+    """SIGTERM and Ctrl-C ask for a clean stop; a second one is not needed, the running epoch is short."""
     asked = _Asked(threading.Event())
 
     def note(number: int, _frame: FrameType | None) -> None:

@@ -55,7 +55,7 @@ class Pipeline:
     """Sources -> DataFrame -> sinks, exactly once unless said otherwise.
 
     name: transactional id and consumer group, for ever. home: the pipeline's own directory.
-    on_replay_divergence: "fail", or "warn" to go on knowingly when a replay differs from what is out.
+    on_replay_divergence: "fail", or "warn" to go on knowingly when a replay differs from what is committed.
     on_late_rows: "drop" what is behind the watermark, as Spark does; "fail" where the watermark is meant to be wide
         enough for every row, so that a dropped one is lost data.
     lookup: tables of a database for `rows=lambda batch, tables: ...`; every try of an epoch sees the same rows.

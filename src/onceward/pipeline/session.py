@@ -1,19 +1,23 @@
 """A Spark session that Onceward can work with: jars, interpreter and streaming settings."""
 
 import os
+import secrets
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, cast
 
 from py4j.protocol import Py4JJavaError
-from pyspark import SparkContext
+from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from onceward.errors import ConfigurationError, SpeculationEnabled
 from onceward.jars import connector_jars, java_command
 from onceward.pipeline import archive
+from onceward.sinks.parcel import is_local, is_local_cluster
 
 JVM_END_S: Final = 30.0
+LOOPBACK: Final = "127.0.0.1"
 LOGGING: Final = Path(__file__).with_name("log4j2.properties")
 SETTINGS: Final = {
     "spark.speculation": "false",
@@ -31,6 +35,14 @@ SETTINGS: Final = {
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.streaming.metricsEnabled": "false",
 }
+# With a local master nobody outside this machine has any business with Spark, and nobody on it without its secret:
+# otherwise its block manager listens on every network for whoever asks (docs/credentials.md).
+LOCAL_SETTINGS: Final = {
+    "spark.driver.host": LOOPBACK,
+    "spark.driver.bindAddress": LOOPBACK,
+    "spark.authenticate": "true",
+}
+SECRET: Final = "spark.authenticate.secret"  # noqa: S105 - the setting's name
 
 
 def configure(builder: SparkSession.Builder) -> SparkSession.Builder:
@@ -50,7 +62,7 @@ def configure(builder: SparkSession.Builder) -> SparkSession.Builder:
     if "SharedArchiveFile" not in said and "ArchiveClassesAtExit" not in said:
         options += archive.options()
     builder.config("spark.driver.extraJavaOptions", " ".join(options))
-    for name, value in SETTINGS.items():
+    for name, value in {**SETTINGS, **_local_settings(given)}.items():
         if name not in given:
             builder.config(name, value)
     return builder
@@ -63,7 +75,30 @@ def session(name: str = "onceward", *, master: str | None = None, **settings: st
         builder = builder.master(master or "local[*]")
     for key, value in settings.items():
         builder = builder.config(key if "." in key else key.replace("_", "."), value)
-    return configure(builder).getOrCreate()
+    _launch(configure(builder)._options)  # noqa: SLF001
+    return builder.getOrCreate()
+
+
+def _local_settings(given: Mapping[str, str]) -> dict[str, str]:
+    """What a local master gets besides; a builder that says another host or address means it."""
+    master = given.get("spark.master", "")
+    if not is_local(master):
+        return {}
+    settings = dict(LOCAL_SETTINGS)
+    if "spark.driver.host" in given or "spark.driver.bindAddress" in given:
+        del settings["spark.driver.host"], settings["spark.driver.bindAddress"]
+    if is_local_cluster(master):
+        os.environ.setdefault("SPARK_LOCAL_IP", LOOPBACK)  # its master, workers and executors know no other way
+        if given.get("spark.authenticate", "true") == "true":
+            settings[SECRET] = secrets.token_hex(32)  # elsewhere Spark makes one by itself
+    return settings
+
+
+def _launch(options: Mapping[str, str]) -> None:
+    """Start the JVM before the session: PySpark puts every setting on its command line, which all users can read."""
+    if SECRET in options:
+        conf = SparkConf(loadDefaults=False).setAll([(k, v) for k, v in options.items() if k != SECRET])
+        SparkContext._ensure_initialized(conf=conf)  # noqa: SLF001 - PySpark has no public way to do so
 
 
 def end(spark: SparkSession) -> None:

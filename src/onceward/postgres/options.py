@@ -9,6 +9,7 @@ from psycopg import Connection
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from onceward.errors import ConfigurationError
+from onceward.secret import Exposure, is_reference, looked_up
 
 Row = tuple[Any, ...]
 
@@ -56,9 +57,15 @@ class Options:
         where = f"PostgreSQL at {host or 'the default host'}{f':{port}' if port else ''}"
         return f"{where}, database {name or '(default)'}, user {user or '(default)'}"
 
+    @property
+    def exposure(self) -> Exposure:
+        """What somebody who reads the parameters learns of secrets."""
+        return Exposure.of(str(self.parameters[name]) for name in SECRETS & set(self.parameters))
+
     def connect(self) -> Connection[Row]:
         """A connection, every statement its own transaction unless BEGIN says otherwise."""
-        settings = {**DEADLINES, **self.parameters, "client_encoding": "utf8", "application_name": self.application}
+        parameters = looked_up(self.parameters, SECRETS)
+        settings = {**DEADLINES, **parameters, "client_encoding": "utf8", "application_name": self.application}
         return psycopg.connect("", autocommit=True, prepare_threshold=None, **settings)
 
     def resolved(self, connection: Connection[Row]) -> "Options":
@@ -68,6 +75,6 @@ class Options:
         parameters = {**found, **self.parameters}
         for file in ("service", "servicefile", "passfile"):
             parameters.pop(file, None)
-        if connection.info.password:
+        if connection.info.password and not is_reference(str(self.parameters.get("password", ""))):
             parameters["password"] = connection.info.password
         return replace(self, parameters=parameters)

@@ -19,6 +19,7 @@ from pyspark.sql.types import ArrayType, BinaryType, DataType, MapType, StructFi
 from onceward.epoch.contract import EpochContext
 from onceward.epoch.outcome import MODULUS, Outcome, PartitionOutcome
 from onceward.errors import InvalidRows, OncewardError, revive
+from onceward.sinks.parcel import Parcel, packed
 
 HASH: Final = "__onceward_hash"
 SMALL_EPOCH_BYTES: Final = 10 << 20
@@ -61,7 +62,8 @@ def run(rows: DataFrame, context: EpochContext, size: Size, work: Work) -> list[
         table = prepared.toArrow()
         size.learn(context, table.nbytes)
         return list(work(iter(table.to_batches())))
-    collected = prepared.mapInArrow(_in_task(work), "report string").collect()
+    with packed(rows.sparkSession, work) as parcel:
+        collected = prepared.mapInArrow(_in_task(parcel), "report string").collect()
     reports: list[Report] = [json.loads(row.report) for row in collected]
     for report in reports:
         if "error" in report:
@@ -98,10 +100,10 @@ def part_of(batch: pa.RecordBatch | pa.Table) -> PartitionOutcome:
     return PartitionOutcome(batch.num_rows, int(hashes.view(np.uint64).sum(dtype=np.uint64)))
 
 
-def _in_task(work: Work) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def _in_task(parcel: Parcel[Work]) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def each(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         try:
-            reports = list(work(batches))
+            reports = list(parcel.open()(batches))
         except OncewardError as error:  # doing it again would give the same: no use in Spark's retries
             reports = [{"error": type(error).__name__, "message": str(error)}]
         yield pa.RecordBatch.from_pydict({"report": [json.dumps(report) for report in reports]}, schema=_REPORT)

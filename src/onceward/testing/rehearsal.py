@@ -29,6 +29,8 @@ from onceward.sinks import rows
 MAX_COMMITTABLE_BYTES: Final = 100_000  # it goes into the ledger with every epoch
 TRIES: Final = 4  # of one epoch; whatever disturbed it does so once
 
+Restore = Callable[[], None]
+
 
 def _as_it_is(frame: DataFrame) -> DataFrame:
     return frame
@@ -42,12 +44,15 @@ class SinkUnderTest:
     visible: the ids a reader sees now, duplicates included; also called from other threads, while a commit runs.
     leftovers: whatever is staged now, by name; empty when all is well.
     rows: turns the kit's DataFrame (id long, text string) into the sink's columns.
+    backup: copies the target as it is now, with its marker, and returns what puts that copy in the target's place, as
+        somebody does who restores a backup while the pipeline runs. Without it the cases that need it are skipped.
     """
 
     make: Callable[[], TwoPhaseCommitSink]
     visible: Callable[[], list[int]]
     leftovers: Callable[[], list[str]]
     rows: Callable[[DataFrame], DataFrame] = _as_it_is
+    backup: Callable[[], Restore] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -105,7 +105,7 @@ class Visibility:
         other = process.sink.digest(context, rehearsal.frame(range(1, 51)))
         if written is None or digested is None or other is None:
             assert written is digested is other is None, "write() and digest() must both tell, or both return None"
-            return
+            pytest.skip("write() returns None: the pipeline counts and digests the rows itself")
         assert (written.rows, written.digest) == (digested.rows, digested.digest)
         assert written.rows == 50
         assert written.digest != other.digest, "the digest does not depend on the rows"
@@ -113,6 +113,8 @@ class Visibility:
     def test_the_last_commit_is_none_at_first_and_then_the_last(self, rehearsal: Rehearsal) -> None:
         first = rehearsal.start()
         assert first.last_commit() is None
+        if not first.sink.remembers:
+            pytest.skip("the sink has remembers = False: it keeps no marker, and the pipeline's ledger counts alone")
         for epoch in range(3):
             first.run(epoch, range(10 * epoch, 10 * epoch + 10))
         first.prepare(3, range(30, 40))
@@ -126,7 +128,7 @@ class Visibility:
         """Where the sink decides, people may ask it for the last commit while the pipeline runs."""
         process, stranger = rehearsal.start(), rehearsal.under_test.make()
         if not isinstance(stranger, DecidingSink):
-            return
+            pytest.skip("the sink does not decide: nobody asks it from outside, the ledger tells")
         assert stranger.peek(rehearsal.pipeline) is None
         process.run(0, range(10))
         prepared = process.prepare(1, range(10, 20))
@@ -152,7 +154,7 @@ class Visibility:
         prepared = process.prepare(0, range(10))
         described = process.sink.describe()
         if described is None:
-            return
+            pytest.skip("describe() returns None: `onceward resolve` needs the pipeline's file for this sink")
         arguments = json.loads(json.dumps(described))
         again = type(process.sink)(**arguments)
         assert again.describe() == described

@@ -7,6 +7,7 @@ from deltalake import DeltaTable
 
 from onceward.sinks.delta import DeltaSink
 from onceward.testing import SinkConformance, SinkUnderTest
+from support.backups import copy_of
 
 
 def ids(table: Path) -> list[int]:
@@ -28,4 +29,9 @@ class TestDeltaSink(SinkConformance):
     @pytest.fixture
     def under_test(self, tmp_path: Path) -> SinkUnderTest:
         table = tmp_path / "table"
-        return SinkUnderTest(make=lambda: DeltaSink(table), visible=lambda: ids(table), leftovers=lambda: staged(table))
+        return SinkUnderTest(
+            make=lambda: DeltaSink(table),
+            visible=lambda: ids(table),
+            leftovers=lambda: staged(table),
+            backup=lambda: copy_of(table),
+        )

@@ -10,6 +10,7 @@ import pytest
 
 from onceward.sinks.files import FileSink
 from onceward.testing import SinkConformance, SinkUnderTest
+from support.backups import copy_of
 
 
 def published(target: Path) -> list[Path]:
@@ -17,8 +18,12 @@ def published(target: Path) -> list[Path]:
     return [file for file in sorted(target.rglob("*")) if file.is_file() and not file.name.startswith(".")]
 
 
+def staging_of(target: Path) -> Path:
+    return target.parent / f".{target.name}.onceward"
+
+
 def leftovers(target: Path) -> list[str]:
-    staging = target.parent / f".{target.name}.onceward"
+    staging = staging_of(target)
     kept = {"owner.json", "committed"}
     staged = [entry.name for entry in staging.iterdir() if entry.name not in kept] if staging.exists() else []
     hidden = [entry.name for entry in target.iterdir() if entry.name.startswith(".")] if target.exists() else []
@@ -46,6 +51,7 @@ class TestParquet(Files):
             make=lambda: FileSink(target, partition_by=("country", "kind"), compression="snappy"),
             visible=visible,
             leftovers=lambda: leftovers(target),
+            backup=lambda: copy_of(target, staging_of(target)),
             rows=lambda frame: frame.selectExpr(
                 "*", "elt(1 + id % 3, 'DE', 'FR/%=', null) as country", "concat('k', id % 2) as kind"
             ),
@@ -61,6 +67,7 @@ class TestJson(Files):
                 json.loads(line)["id"] for file in published(target) for line in file.read_text().splitlines()
             ],
             leftovers=lambda: leftovers(target),
+            backup=lambda: copy_of(target, staging_of(target)),
         )
 
 
@@ -74,5 +81,6 @@ class TestCsv(Files):
             make=lambda: FileSink(target, format="csv", compression="gzip", partition_by="country"),
             visible=visible,
             leftovers=lambda: leftovers(target),
+            backup=lambda: copy_of(target, staging_of(target)),
             rows=lambda frame: frame.selectExpr("*", "elt(1 + id % 2, 'DE', 'FR') as country"),
         )

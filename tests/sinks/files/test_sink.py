@@ -64,14 +64,13 @@ def test_an_epoch_without_rows_makes_no_directory(rehearse: Any, target: Path) -
 
 def test_one_marker_for_each_lineage_is_kept(rehearse: Any, staging: Path) -> None:
     rehearsal = rehearse()
-    process = rehearsal.start()
+    process, other, third = rehearsal.start(), rehearsal.start(lineage="f" * 32), rehearsal.start()
     for epoch in range(5):
         process.run(epoch, range(10 * epoch, 10 * epoch + 10))
-    other = rehearsal.start(lineage="f" * 32)
     other.run(0, range(100, 110))
     names = sorted(marker.name for marker in (staging / "committed").iterdir())
     assert names == [f"000001-000000000004-{rehearsal.lineage}.json", f"000002-000000000000-{'f' * 32}.json"]
-    last = rehearsal.start().last_commit()
+    last = third.last_commit()
     assert last is not None
     assert last.lineage == "f" * 32  # the newest lineage counts, whoever asks
 
@@ -85,9 +84,31 @@ def test_a_lost_marker_is_made_up_for_by_what_is_published(rehearse: Any, stagin
     shutil.rmtree(staging)
     heir = rehearsal.start()
     heir.expect_last_commit(1)
-    other = rehearsal.start(lineage="e" * 32).last_commit()
-    assert other is not None
-    assert (other.lineage, other.epoch) == (rehearsal.lineage, 1)
+    with pytest.raises(HomeMismatch, match=f"holds epoch 1 .* under lineage {rehearsal.lineage}, but this home has"):
+        rehearsal.start(lineage="e" * 32)
+
+
+@pytest.mark.parametrize("wrong", [{"lineage": "e" * 32}, {"term": -9}], ids=["another home", "an old copy"])
+def test_a_start_that_is_refused_touches_nothing(rehearse: Any, target: Path, staging: Path, wrong: Any) -> None:
+    """Requirement E8: a wrong or copied home is told by the marker, and the healthy pipeline goes on."""
+    rehearsal = rehearse()
+    rehearsal.start()
+    process = rehearsal.start()
+    process.run(0, range(10))
+    context = process.begin(1)
+    outcome = process.write(context, range(10, 20))
+
+    def found() -> list[tuple[str, int]]:
+        return sorted((str(path), path.stat().st_mtime_ns) for root in (target, staging) for path in root.rglob("*"))
+
+    before = found()
+    assert any("/try-" in name for name, _ in before)
+    rehearsal.term += wrong.get("term", 0)
+    with pytest.raises(HomeMismatch):
+        rehearsal.start(lineage=wrong.get("lineage"))
+    assert found() == before
+    process.publish(process.pre_commit(context, outcome, range(10, 20)))
+    rehearsal.expect_visible(range(20), when="after a refused start")
 
 
 @pytest.mark.parametrize("file", ["committed", "manifest", "owner.json"])

@@ -175,9 +175,8 @@ def test_the_marker_outlives_its_properties(lake: Lake[IcebergSink], warehouse: 
 
 def test_another_lineage_is_told_apart(lake: Lake[IcebergSink], warehouse: Warehouse) -> None:
     """Requirement E8."""
-    first = lake.driver()
+    first, second = lake.driver(), lake.driver(lineage="lineage-2", term=1)
     old = [lake.run(first, epoch, range(10 * epoch, 10 * epoch + 10)) for epoch in range(3)]
-    second = lake.driver(lineage="lineage-2", term=1)
     last = second.last_commit()
     assert last is not None
     assert (last.lineage, last.epoch) == ("lineage-1", 2)
@@ -264,7 +263,7 @@ def test_many_files_are_listed_beside_the_committable(
     monkeypatch.setattr(staging, "INLINE_BYTES", 100)
     driver = lake.driver()
     committable = lake.stage(driver, 0, range(3000))
-    assert set(committable) == {"version", "manifest", "sha256", "facts"}
+    assert set(committable) == {"version", "manifest", "sha256", "facts", "after"}
     lake.commit(lake.driver(term=2), 0, committable)
     assert warehouse.ids == list(range(3000))
     assert not warehouse.path(committable["manifest"]).exists()

@@ -18,4 +18,4 @@ class TestIcebergSink(SinkConformance):
             named = warehouse.table.inspect.data_files()["file_path"].to_pylist()
             return [name for name in warehouse.files if f"file://{warehouse.path(name)}" not in named]
 
-        return SinkUnderTest(make=warehouse.sink, visible=ids, leftovers=staged)
+        return SinkUnderTest(make=warehouse.sink, visible=ids, leftovers=staged, backup=warehouse.backup)

@@ -17,6 +17,7 @@ class TestPostgresSink(SinkConformance):
             make=lambda: PostgresSink(database.dsn(), table="target"),
             visible=lambda: database.column("SELECT id FROM target"),
             leftovers=database.staged,
+            backup=lambda: database.backup("target", "onceward.markers"),
         )
 
 
@@ -35,4 +36,5 @@ class TestPostgresSinkThatUpserts(SinkConformance):
             ),
             visible=visible,
             leftovers=lambda: database.staged("our stages"),
+            backup=lambda: database.backup("public.made", '"our stages".markers'),
         )

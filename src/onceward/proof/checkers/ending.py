@@ -43,7 +43,7 @@ def no_false_alarm(history: History) -> list[str]:
 
 
 def ledger_counts(history: History) -> list[str]:
-    """For every epoch that is out the ledger has a finished entry, and its counts are those of the sinks."""
+    """For every committed epoch the ledger has a finished entry, and its counts are those of the sinks."""
     shown = {
         sink: Counter(row.epoch for rows in places.values() for row in rows) for sink, places in history.sinks.items()
     }

@@ -120,12 +120,12 @@ class AnyLineage(Store):
 class CountsStrangers(Store):
     """Everything that is staged goes in, also what no report names."""
 
-    def publish(self, which: Try, parts: list[str], term: int, after: int = -1) -> bool:
-        return super().publish(which, [*self.staged.get(which, parts)], term, after)
+    def publish(self, which: Try, parts: list[str], term: int, judge: Callable[[], None] = lambda: None) -> bool:
+        return super().publish(which, [*self.staged.get(which, parts)], term, judge)
 
 
 class ComparesNothing(StoreSink):
     """A commit goes in on top of whatever the store holds."""
 
-    def expects(self, committable: Committable) -> int:  # noqa: ARG002 - the bug
-        return -1
+    def judge(self, context: EpochContext, committable: Committable) -> None:
+        pass

@@ -36,7 +36,7 @@ class Damages:
 
     def repair(self) -> Consent | None:
         """As the messages advise: restore what was lost or altered; of a marker that is gone, say what readers see."""
-        for restore in self._restores:
+        for restore in reversed(self._restores):
             restore()
         self._restores.clear()
         self.restore_logs()
@@ -47,7 +47,7 @@ class Damages:
 
     def restore_logs(self) -> None:
         """Of old epochs nobody reads the log any more but the judge."""
-        for restore in self._alterations:
+        for restore in reversed(self._alterations):
             restore()
         self._alterations.clear()
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from onceward.epoch import term as terms
-from onceward.epoch.checkpoint import Checkpoint
+from onceward.epoch.checkpoint import Checkpoint, TornEntry
 from onceward.epoch.home import Home
 from onceward.epoch.ledger import Ledger
 from onceward.errors import LedgerCorrupt
@@ -114,7 +114,9 @@ class Simulation:
         checkpoint = Checkpoint.newest(Home(storage, "home", "home"))
         planned: dict[int, dict[Place, int]] = {}
         for name in storage.names(f"{checkpoint.folder}/offsets"):
-            planned[int(name)] = {(*place,): end for place, end in checkpoint.positions(int(name)).kafka.items()}
+            with suppress(TornEntry):  # only a bug leaves one at the end, and then an epoch is missing here
+                found = checkpoint.read(int(name))
+                planned[int(name)] = {(*place,): end for place, end in found.kafka.items()} if found is not None else {}
         sinks: dict[str, dict[Place, tuple[Row, ...]]] = {
             name: {(name, 0): tuple(store.rows)} for name, store in self.stores.items()
         }

@@ -5,10 +5,11 @@ from typing import Any, Final
 
 from onceward.epoch.contract import Committable, EpochContext, LastCommit, Owner, TwoPhaseCommitSink
 from onceward.epoch.outcome import Outcome
-from onceward.errors import MarkerMissing, SinkUnreachable, StagingLost
+from onceward.errors import SinkUnreachable, StagingLost
 from onceward.proof.history import Row
 from onceward.proof.simulation.engine import Batch, TaskLost, of_rows
 from onceward.proof.simulation.world import World
+from onceward.sinks.succession import Succession, require_predecessor
 
 TASKS: Final = 2
 Try = tuple[str, int, int, int]  # lineage, epoch, term, attempt
@@ -50,16 +51,15 @@ class Store:
             raise SinkUnreachable(f"{self.name}: no staging for {which}")
         self.staged[which][part] = rows
 
-    def publish(self, which: Try, parts: list[str], term: int, after: int = -1) -> bool:
+    def publish(self, which: Try, parts: list[str], term: int, judge: Callable[[], None] = lambda: None) -> bool:
         """One transaction: the rows that the vote names, the marker, and the staging goes. False: it is gone.
 
-        `after`: the epoch that must be in before.
+        `judge` looks at the marker within it, and raises to stop it.
         """
         lineage, epoch, _, _ = which
         if self.committed(lineage) >= epoch:
             return True
-        if self.committed(lineage) < after:
-            raise MarkerMissing(f"{self.name} held epoch {after} and has lost it: epoch {epoch} does not go in")
+        judge()
         if which not in self.staged:
             return False
         staged = self.staged.pop(which)
@@ -84,21 +84,26 @@ class StoreSink(TwoPhaseCommitSink):
     def __init__(self, world: World, store: Store) -> None:
         self.world, self.store = world, store
         self._parts: list[str] = []
+        self.succession = Succession()
 
     def open(self, owner: Owner) -> None:
         """Nothing to take over: terms are compared at each call."""
         super().open(owner)
+        self.succession.forget()
 
     def last_commit(self) -> LastCommit | None:
         """The marker."""
-        lineage = self.owner.lineage
-        marker = self.call("marker", lambda: self.store.markers.get(lineage))
-        return LastCommit(lineage=lineage, epoch=marker[0], term=marker[1]) if marker is not None else None
+        return self.succession.told(self.call("marker", self._marker))
 
     def begin(self, context: EpochContext) -> None:
         """A staging place of this try's own."""
         self._parts = []
-        self.call("begin", lambda: self.store.staged.setdefault(self.which(context), {}))
+
+        def begin() -> None:
+            self.succession.begin(self.owner, context.epoch, self._marker())
+            self.store.staged.setdefault(self.which(context), {})
+
+        self.call("begin", begin)
 
     def write(self, context: EpochContext, rows: Batch) -> Outcome:
         """Each task stages its part under its own name, and reports it."""
@@ -119,15 +124,18 @@ class StoreSink(TwoPhaseCommitSink):
     def pre_commit(self, context: EpochContext, outcome: Outcome) -> Committable:  # noqa: ARG002
         """Only what reports name counts."""
         self.world.step("vote", self.store.name)
-        after = context.after.get(self.owner.sink, -1)
-        return {"version": 1, "try": list(self.which(context)), "parts": self._parts, "after": after}
+        return {"version": 1, "try": list(self.which(context)), "parts": self._parts, **self.succession.noted}
 
     def commit(self, context: EpochContext, committable: Committable) -> None:
         """At once, with the marker."""
         lineage, epoch, term, attempt = committable["try"]
         which = (lineage, epoch, term, attempt)
-        parts, after = committable["parts"], self.expects(committable)
-        if not self.call("publish", lambda: self.store.publish(which, parts, self.owner.term, after)):
+        self.succession.forget()
+
+        def judge() -> None:
+            self.judge(context, committable)
+
+        if not self.call("publish", lambda: self.store.publish(which, committable["parts"], self.owner.term, judge)):
             raise StagingLost(f"{self.store.name}: epoch {context.epoch}, {which} is neither staged nor visible")
 
     def abort(self, context: EpochContext) -> None:
@@ -138,9 +146,9 @@ class StoreSink(TwoPhaseCommitSink):
         """What `write` would have returned."""
         return of_rows(rows.computed(self.owner.term, context.attempt))
 
-    def expects(self, committable: Committable) -> int:
-        """The epoch that the store must hold."""
-        return int(committable["after"])
+    def judge(self, context: EpochContext, committable: Committable) -> None:
+        """The store still holds what it held when the epoch began."""
+        require_predecessor(self.owner, context.epoch, committable, self._marker(), "Restore it.")
 
     def which(self, context: EpochContext) -> Try:
         """The name of this try's staging."""
@@ -155,6 +163,10 @@ class StoreSink(TwoPhaseCommitSink):
         if mode == "sink-after":
             raise SinkUnreachable(f"{self.store.name}: the answer was lost")
         return result
+
+    def _marker(self) -> LastCommit | None:
+        marker = self.store.markers.get(self.owner.lineage)
+        return LastCommit(lineage=self.owner.lineage, epoch=marker[0], term=marker[1]) if marker is not None else None
 
     def _stage(self, which: Try, part: str, rows: list[Row]) -> None:
         self.call("stage", lambda: self.store.stage(which, part, rows))

@@ -7,8 +7,10 @@ version that was read, marker included (docs/sinks/delta.md tells what else was 
 
 import hashlib
 import json
+import os
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,7 +22,7 @@ from deltalake.transaction import AddAction, RemoveAction
 from pyarrow import fs
 from pyspark.sql.types import StructType
 
-from onceward.epoch.contract import Owner
+from onceward.epoch.contract import LastCommit, Owner
 from onceward.errors import InvalidRows, SinkUnreachable, TargetUnusable
 from onceward.sinks.delta import marker
 from onceward.sinks.delta.layout import DeltaLayout
@@ -35,6 +37,15 @@ _SPECIAL_FIELDS: Final = ("delta.generationExpression", "delta.identity", "delta
 _FORBIDDEN: Final = set(" ,;{}()\n\t=")  # in names of columns: Spark cannot read such a table
 
 
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What the log said up to an entry, and which file that entry was."""
+
+    version: int
+    file: tuple[int, ...]
+    last: LastCommit | None
+
+
 class DeltaLakeTable(LakeTable):
     """One table in a directory."""
 
@@ -44,6 +55,7 @@ class DeltaLakeTable(LakeTable):
         self.owner = owner
         self.partition_by = partition_by
         self.durable = -1  # log entries up to this one have been synced by this process
+        self._known: _Known | None = None
 
     def read(self) -> Reading | None:
         """Load its log."""
@@ -54,7 +66,32 @@ class DeltaLakeTable(LakeTable):
         except (DeltaError, OSError) as error:
             raise SinkUnreachable(f"{self.name} cannot be read ({error}); it is tried again") from error
         reading.require_writable()
+        self.know(reading.version, reading.last)
         return reading
+
+    def last_commit(self) -> LastCommit | None:
+        """Two looks at the log's files if nothing has happened since it was last read; loading it takes tens of ms.
+
+        An entry is written once and never changed. So as long as the newest entry that was read is the very same file,
+        and no entry follows it, the log says what it said: a table that was set back has lost that file, or, where it
+        has grown again since, has another one in its place.
+        """
+        known = self._known
+        if known is not None and _file_of(self._entry(known.version)) == known.file:
+            try:
+                self._entry(known.version + 1).lstat()
+            except FileNotFoundError:
+                return known.last
+        reading = self.read()
+        return None if reading is None else reading.last
+
+    def know(self, version: int, last: LastCommit | None) -> None:
+        """Remember what the log says up to this entry."""
+        file = _file_of(self._entry(version))
+        self._known = None if file is None else _Known(version, file, last)
+
+    def _entry(self, version: int) -> Path:
+        return self.path / "_delta_log" / f"{version:020}.json"
 
     def create(self, columns_: StructType) -> None:
         """With every column nullable, as Spark does it."""
@@ -144,6 +181,7 @@ class DeltaReading(Reading):
         except (DeltaError, OSError) as error:
             # The entry may be there, and what follows it (a checkpoint, say) may have failed: the marker tells.
             raise SinkUnreachable(f"{self._table.name}: epoch {entry.epoch} is tried again ({error})") from error
+        self._table.know(self.version + 1, LastCommit(lineage=owner.lineage, epoch=entry.epoch, term=owner.term))
         return True
 
     def append(self, entry: Entry) -> None:
@@ -213,6 +251,16 @@ def _add(file: StagedFile, partition_by: list[str], now: int) -> AddAction:
         data_change=True,
         stats=file.statistics or "",
     )
+
+
+def _file_of(path: Path) -> tuple[int, ...] | None:
+    """What tells one file from another under the same name; None if there is none."""
+    try:
+        with path.open("rb") as file:  # opened, since network file systems answer a mere stat from memory
+            found = os.fstat(file.fileno())
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino, found.st_size, found.st_ctime_ns
 
 
 def _last_checkpoint(log: Path) -> int:

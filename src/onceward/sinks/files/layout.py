@@ -14,6 +14,7 @@ import msgspec
 FORMAT: Final = 1
 MANIFEST: Final = ".onceward.json"
 NO_VALUE: Final = "__HIVE_DEFAULT_PARTITION__"  # Hive's and Spark's name for null, and for empty text
+MANY: Final = 10**12  # epochs before a name has more than twelve digits
 MAX_NAME_BYTES: Final = 255  # of one step of a path, on every file system we know
 _ESCAPED: Final = re.compile(r"""[\x00-\x1f"#%'*/:=?\\\x7f{\[\]^]""")
 

@@ -13,8 +13,9 @@ from pyspark.sql import DataFrame
 
 from onceward.epoch.contract import Committable, EpochContext, Guarantee, LastCommit, Owner, TwoPhaseCommitSink
 from onceward.epoch.outcome import MODULUS, Outcome
+from onceward.epoch.recovery import require_ours
 from onceward.epoch.sealed import seal, unseal
-from onceward.errors import ConfigurationError, HomeMismatch, TargetUnusable
+from onceward.errors import ConfigurationError, HomeMismatch, SinkUnreachable, TargetUnusable
 from onceward.sinks import rows as shared
 from onceward.sinks.files import location, markers
 from onceward.sinks.files.columns import FileColumns
@@ -24,9 +25,11 @@ from onceward.sinks.files.layout import FORMAT, MANIFEST, Manifest
 from onceward.sinks.files.staging import Staging, Try, make_folders, sync_directory, write_synced
 from onceward.sinks.files.target import Target, lost
 from onceward.sinks.files.writing import WriteFiles
+from onceward.sinks.succession import Succession, require_predecessor
 
 VERSION: Final = 1  # of the committable
 OWNER: Final = "owner.json"
+_WAY_OUT: Final = "Restore the target and its staging place together, to a state that has what the epoch follows:"
 
 
 class Deed(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,15 +77,22 @@ class FileSink(TwoPhaseCommitSink):
         self._target = Target(self.path, epoch_column)
         self._size = shared.Size(small_epoch_bytes)
         self._written: dict[Try, list[list[Any]]] = {}
+        self._succession = Succession()
         self._staging = Staging(self.staging, 0)
 
     def __repr__(self) -> str:
         return f"FileSink({str(self.path)!r}, format={self.format!r})"
 
     def open(self, owner: Owner) -> None:
-        """Prove that the target can be written and is ours; clear away what can no longer be decided."""
+        """Prove that the target can be written and is ours; clear away what can no longer be decided.
+
+        Whoever may not have the target is refused before anything in it is touched.
+        """
         super().open(owner)
         self._staging, self._written = Staging(self.staging, owner.term), {}
+        self._succession.forget()
+        if self._exactly_once and (last := self._last_commit()) is not None:
+            require_ours(owner, owner.sink, last)
         location.open_both(self.path, self.staging)
         self._require_ours()
         location.require_room_for(self.path, self.epoch_column)
@@ -91,23 +101,17 @@ class FileSink(TwoPhaseCommitSink):
 
     def last_commit(self) -> LastCommit | None:
         """The newest marker, or a published directory that is newer: a crash came between the two."""
-        with explained("read", self.path):
-            marker = markers.newest(self._staging)
-            manifest = self._target.newest(self.owner, self.owner.lineage if marker is None else marker.lineage)
-            if manifest is None and marker is None:
-                manifest = self._target.newest(self.owner, None)
-        last: markers.Marker | Manifest | None = marker
-        if manifest is not None and (marker is None or manifest.epoch > marker.epoch):
-            last = manifest
-        if last is None:
-            return None
-        outcome = Outcome(rows=last.rows, digest=last.digest)
-        return LastCommit(lineage=last.lineage, epoch=last.epoch, term=last.term, outcome=outcome)
+        last = self._last_commit()
+        if not self.path.is_dir():
+            raise SinkUnreachable(f"{self.path} is not there: mount it, or bring it back; it is tried again")
+        return self._succession.told(last)
 
     def begin(self, context: EpochContext) -> None:
         """A staging place."""
         with explained("write into", self.staging):
-            if not self._exactly_once:
+            if self._exactly_once:
+                self._succession.begin(self.owner, context.epoch, self._last_commit())
+            else:
                 self._staging.sweep(self._is_mine)
             self._staging.make(self._try(context))
 
@@ -142,6 +146,7 @@ class FileSink(TwoPhaseCommitSink):
             "files": len(files),
             "rows": outcome.rows,
             "digest": outcome.digest,
+            **self._succession.noted,
         }
 
     def commit(self, context: EpochContext, committable: Committable) -> None:
@@ -153,6 +158,7 @@ class FileSink(TwoPhaseCommitSink):
             )
         with explained("publish an epoch in", self.path, decided=True):
             if self._exactly_once:
+                self._succession.forget()
                 self._publish(context, committable)
             self._forget(context)
 
@@ -162,7 +168,7 @@ class FileSink(TwoPhaseCommitSink):
             self._forget(context)
 
     def digest(self, context: EpochContext, rows: DataFrame) -> Outcome:  # noqa: ARG002 - the contract names the epoch
-        """What the rows would put out."""
+        """What the rows would write."""
         return shared.digest(self._columns.of(rows))
 
     def describe(self) -> Mapping[str, Any]:
@@ -177,6 +183,22 @@ class FileSink(TwoPhaseCommitSink):
             "staging": str(self.staging),
             "small_epoch_bytes": self.small_epoch_bytes,
         }
+
+    def _last_commit(self) -> LastCommit | None:
+        with explained("read", self.path):
+            marker = markers.newest(self._staging) if self.staging.is_dir() else None
+            published: Manifest | None = None
+            if self.path.is_dir():
+                lineage, since = (marker.lineage, marker.epoch) if marker is not None else (self.owner.lineage, None)
+                published = self._target.newest(self.owner, lineage, since)
+                if published is None and marker is None:
+                    published = self._target.newest(self.owner, None)
+        newer = published is not None and (marker is None or published.epoch > marker.epoch)
+        last = published if newer else marker
+        if last is None:
+            return None
+        outcome = Outcome(rows=last.rows, digest=last.digest)
+        return LastCommit(lineage=last.lineage, epoch=last.epoch, term=last.term, outcome=outcome)
 
     def _gather(self, context: EpochContext, outcome: Outcome, files: list[list[Any]]) -> None:
         self._target.require_free(context.epoch, self.owner.lineage)
@@ -199,6 +221,10 @@ class FileSink(TwoPhaseCommitSink):
     def _publish(self, context: EpochContext, committable: Committable) -> None:
         if self._is_marked(context.epoch):
             return
+        last = self._last_commit()
+        published = last is not None and last.lineage == self.owner.lineage and last.epoch >= context.epoch
+        if not published:  # else a crash, or this moment of another process, lies between the rename and the marker
+            require_predecessor(self.owner, context.epoch, committable, last, f"{_WAY_OUT} {self.staging}.")
         ready = Try(
             lineage=self.owner.lineage,
             epoch=context.epoch,

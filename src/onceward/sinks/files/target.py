@@ -7,7 +7,7 @@ from pathlib import Path
 from onceward.epoch.contract import Owner
 from onceward.epoch.sealed import unseal
 from onceward.errors import LedgerCorrupt, StagingLost, TargetUnusable
-from onceward.sinks.files.layout import FORMAT, MANIFEST, Manifest, epoch_folder, epoch_of
+from onceward.sinks.files.layout import FORMAT, MANIFEST, MANY, Manifest, epoch_folder, epoch_of
 from onceward.sinks.files.staging import Try, sync_directory
 
 
@@ -22,11 +22,19 @@ class Target:
         """Where an epoch is published, or will be."""
         return self.path / epoch_folder(self.epoch_column, epoch, lineage)
 
-    def newest(self, owner: Owner, lineage: str | None) -> Manifest | None:
-        """What the newest directory of a lineage, or of any, says about itself; of this owner's only."""
-        named = [(epoch_of(self.epoch_column, lineage, folder.name), folder) for folder in self.path.iterdir()]
-        for _, folder in sorted(((epoch, folder) for epoch, folder in named if epoch is not None), reverse=True):
-            manifest = _manifest(folder)  # there is none in a copy without its hidden files
+    def newest(self, owner: Owner, lineage: str | None, since: int | None = None) -> Manifest | None:
+        """What the newest directory of a lineage, or of any, says about itself; of this owner's, from an epoch on."""
+        # Names sort as their epochs do while these have twelve digits, so that most are left out at a glance.
+        least = "" if since is None or since >= MANY else epoch_folder(self.epoch_column, since, "")
+        named = [
+            (epoch, name)
+            for name in os.listdir(self.path)  # noqa: PTH208 - asked before every epoch, and there may be many
+            if name > least and (epoch := epoch_of(self.epoch_column, lineage, name)) is not None
+        ]
+        for epoch, name in sorted(named, reverse=True):
+            if since is not None and epoch < since:
+                return None
+            manifest = _manifest(self.path / name)  # there is none in a copy without its hidden files
             if manifest is not None and (manifest.pipeline, manifest.sink) == (owner.pipeline, owner.sink):
                 return manifest
         return None

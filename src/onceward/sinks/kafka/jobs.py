@@ -14,6 +14,7 @@ from onceward.epoch.outcome import Outcome, PartitionOutcome, TopicPartition
 from onceward.errors import revive
 from onceward.sinks.kafka import tasks
 from onceward.sinks.kafka.tasks import Work
+from onceward.sinks.parcel import packed
 
 STATUS_TIMEOUT_S: Final = 10.0  # Spark's listener bus is asynchronous; a job's end is known within milliseconds
 
@@ -28,19 +29,22 @@ class NotPreserved(Exception):
 
 def write(rows: DataFrame, work: Work) -> Outcome:
     """Encode in place, ship record batches, one writer per partition."""
-    shipped = rows.mapInArrow(partial(tasks.encode_rows, work), tasks.SHIPPED)
-    owned = shipped.repartitionById(work.writers, "writer")
-    return _run(owned.mapInArrow(partial(tasks.write_batches, work), tasks.REPORT))
+    with packed(rows.sparkSession, work) as parcel:
+        shipped = rows.mapInArrow(partial(tasks.encode_rows, parcel), tasks.SHIPPED)
+        owned = shipped.repartitionById(work.writers, "writer")
+        return _run(owned.mapInArrow(partial(tasks.write_batches, parcel), tasks.REPORT))
 
 
 def write_preserved(rows: DataFrame, work: Work) -> Outcome:
     """No shuffle: each task writes the partitions it has, and no two tasks may have the same."""
-    return _run(rows.mapInArrow(partial(tasks.encode_and_write, work), tasks.REPORT))
+    with packed(rows.sparkSession, work) as parcel:
+        return _run(rows.mapInArrow(partial(tasks.encode_and_write, parcel), tasks.REPORT))
 
 
 def digest(rows: DataFrame, work: Work) -> Outcome:
     """Run the rows and add up their digests; nothing is written, so repeated tasks do no harm."""
-    return _outcome(rows.mapInArrow(partial(tasks.digest_rows, work), tasks.REPORT).toArrow())
+    with packed(rows.sparkSession, work) as parcel:
+        return _outcome(rows.mapInArrow(partial(tasks.digest_rows, parcel), tasks.REPORT).toArrow())
 
 
 def _run(reports: DataFrame) -> Outcome:

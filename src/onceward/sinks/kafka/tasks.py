@@ -19,7 +19,9 @@ from onceward.kafka.records import Compression, EncodedBatch
 from onceward.kafka.sender import Sender
 from onceward.kafka.transaction import Identity
 from onceward.kafka.wire import Cluster, Wire
+from onceward.secret import Exposure
 from onceward.sinks.kafka.encoding import Catalog, Encoder
+from onceward.sinks.parcel import Parcel
 
 ENCODE_BYTES: Final = 8 << 20  # rows are gathered up to this before they are encoded: fewer, fuller batches
 
@@ -63,7 +65,7 @@ class TaskRepeated(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """Everything a task needs to know of the epoch. Small: it is shipped with each task."""
+    """Everything a task needs to know of the epoch. Small: every task reads it, from a parcel."""
 
     epoch: int
     cluster: Cluster
@@ -73,6 +75,11 @@ class Work:
     compression: Compression
     catalog: Catalog
     writers: int
+
+    @property
+    def exposure(self) -> Exposure:
+        """What somebody who reads it learns of secrets."""
+        return self.cluster.exposure
 
     def wire(self) -> Wire:
         """This worker process's connections, kept from epoch to epoch."""
@@ -88,10 +95,12 @@ class Work:
         return Sender(self.wire(), self.identity, self.transactional_id)
 
 
-def encode_rows(work: Work, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def encode_rows(parcel: Parcel[Work], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """First stage: rows in, record batches out."""
-    encoder, source, number = work.encoder(), _task_number(), 0
+    source, number = _task_number(), 0
     try:
+        work = parcel.open()
+        encoder = work.encoder()
         for table in _gather(batches):
             rows = []
             for place, batch in encoder.encode(table):
@@ -104,27 +113,39 @@ def encode_rows(work: Work, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Re
         yield _record_batch([(0, ERROR_TOPIC, 0, source, number, 0, 0, text)], SHIPPED_SCHEMA)
 
 
-def write_batches(work: Work, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def write_batches(parcel: Parcel[Work], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Second stage: the only writer of its partitions sends what the encoders made."""
     _require_first_attempt()
-    yield from _report(_write_shipped(work, batches))
+    yield from _report(_write_shipped(parcel, batches))
 
 
-def encode_and_write(work: Work, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def encode_and_write(parcel: Parcel[Work], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Both stages in one task, where each partition's rows are in one task already (`preserve`)."""
     _require_first_attempt()
-    encoder = work.encoder()
-    encoded = (pair for table in _gather(batches) for pair in encoder.encode(table))
-    yield from _report(_send(work, encoded))
+
+    def written() -> Iterator[tuple[TopicPartition, PartitionOutcome]]:
+        work = parcel.open()
+        encoder = work.encoder()
+        yield from _send(work, (pair for table in _gather(batches) for pair in encoder.encode(table)))
+
+    yield from _report(written())
 
 
-def digest_rows(work: Work, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def digest_rows(parcel: Parcel[Work], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """A replay: run the rows, write nothing."""
-    encoder = work.encoder()
-    yield from _report(pair for table in _gather(batches) for pair in encoder.digest(table))
+
+    def digests() -> Iterator[tuple[TopicPartition, PartitionOutcome]]:
+        encoder = parcel.open().encoder()
+        for table in _gather(batches):
+            yield from encoder.digest(table)
+
+    yield from _report(digests())
 
 
-def _write_shipped(work: Work, batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[TopicPartition, PartitionOutcome]]:
+def _write_shipped(
+    parcel: Parcel[Work], batches: Iterator[pa.RecordBatch]
+) -> Iterator[tuple[TopicPartition, PartitionOutcome]]:
+    work = parcel.open()
     last: dict[tuple[int, TopicPartition], int] = {}
 
     def shipped() -> Iterator[tuple[TopicPartition, EncodedBatch]]:

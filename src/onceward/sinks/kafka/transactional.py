@@ -142,8 +142,8 @@ class TransactionalKafka(DecidingSink):
         deadline = self._clock() + MARKER_S
         while True:
             marker = self._require_transactor().read_marker().marker
-            if marker is not None and (marker.lineage, marker.epoch) == (last.lineage, last.epoch):
-                return
+            if marker is not None and (marker.lineage != last.lineage or marker.epoch >= last.epoch):
+                return  # ours, or already that of a successor
             if self._clock() > deadline:
                 raise BrokerUnreachable(
                     f"pipeline {self.owner.pipeline!r}: its marker was committed and cannot be read after "

@@ -19,13 +19,16 @@ from pyspark.sql.types import StructType
 
 from onceward.epoch.contract import Committable, EpochContext, Guarantee, LastCommit, Owner, TwoPhaseCommitSink
 from onceward.epoch.outcome import Outcome
+from onceward.epoch.recovery import require_ours
 from onceward.errors import PipelineFenced, SinkUnreachable, StagingLost, TargetUnusable
 from onceward.sinks import rows as shared
 from onceward.sinks.parquet.staging import Place, StagedFile, Staging
 from onceward.sinks.parquet.writer import Layout, WriteFiles, collected
+from onceward.sinks.succession import Succession, require_predecessor
 
 ATTEMPTS: Final = 30  # other writers may be faster again and again; the coordinator asks once more after these
 LONGEST_WAIT_S: Final = 0.5
+_WAY_OUT: Final = "Bring the table back to a version that has what the epoch follows, then start again."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +73,11 @@ class LakeTable(ABC):
     def read(self) -> Reading | None:
         """The table now; None if there is none."""
 
+    def last_commit(self) -> LastCommit | None:
+        """What the marker says now; None if there is none, or no table. A format may know a quicker way."""
+        reading = self.read()
+        return None if reading is None else reading.last
+
     @abstractmethod
     def create(self, columns: StructType) -> None:
         """Make it, empty, unless it is there by now."""
@@ -95,23 +103,27 @@ class LakeSink(TwoPhaseCommitSink):
         self._table: LakeTable | None = None
         self._seen = False  # the table has been there: should it vanish, making another would hide that
         self._written: _Written | None = None
+        self._succession = Succession()
 
     @abstractmethod
     def _connect(self, owner: Owner) -> LakeTable:
         """The table for this owner."""
 
     def open(self, owner: Owner) -> None:
-        """Find the table; refuse one that cannot be written."""
+        """Find the table; refuse one that cannot be written, or whose marker is not this home's."""
         self.owner = owner
+        self._succession.forget()
         self._table = self._connect(owner)
-        self._seen = self._table.read() is not None
+        reading = self._table.read()
+        self._seen = reading is not None
+        if reading is not None and reading.last is not None and self._stages:
+            require_ours(owner, owner.sink, reading.last)
         if not self._seen and not self.create:
             raise TargetUnusable(f"{self._table.name} does not exist: create it, or give the sink create=True")
 
     def last_commit(self) -> LastCommit | None:
-        """What the table's marker says."""
-        reading = self._require_table().read()
-        return reading.last if reading is not None and self._stages else None
+        """What the table's marker says now."""
+        return self._succession.told(self._require_table().last_commit()) if self._stages else None
 
     def begin(self, context: EpochContext) -> None:
         """Nothing is open until rows arrive."""
@@ -127,6 +139,7 @@ class LakeSink(TwoPhaseCommitSink):
         staging = Staging(reading.place, self.owner)
         if not self._stages:
             return self._write_plainly(context, rows, reading, layout, facts)
+        self._succession.begin(self.owner, context.epoch, reading.last)
         outcome, files = self._write_files(context, rows, layout, reading.place, staging.prefix(context))
         self._written = _Written(context=context, staging=staging, files=files, facts=facts)
         return outcome
@@ -139,18 +152,20 @@ class LakeSink(TwoPhaseCommitSink):
         if written is None or (written.context.epoch, written.context.attempt) != (context.epoch, context.attempt):
             raise AssertionError("write() comes first")
         self._written = None  # from here on it may be decided
-        return {**written.staging.seal(context, written.files), "facts": dict(written.facts)}
+        sealed = written.staging.seal(context, written.files)
+        return {**sealed, "facts": dict(written.facts), **self._succession.noted}
 
     def commit(self, context: EpochContext, committable: Committable) -> None:
         """One new version of the table with all the files and the marker, or nothing if it is there already."""
         if not self._stages:
             return
+        self._succession.forget()
         reading = self._publish(context.epoch, committable)
         reading.settle()
         Staging(reading.place, self.owner).tidy(context.epoch, committable)
 
     def abort(self, context: EpochContext) -> None:
-        """Delete what is staged. Plain appends are out: they stay."""
+        """Delete what is staged. Plain appends are visible: they stay."""
         written, self._written = self._written, None
         if written is not None and written.context.epoch == context.epoch:  # no vote yet: nobody else knows of it
             written.staging.remove(written.files)
@@ -159,7 +174,7 @@ class LakeSink(TwoPhaseCommitSink):
             Staging(reading.place, self.owner).clear(reading.epoch, context.epoch)
 
     def digest(self, context: EpochContext, rows: DataFrame) -> Outcome:  # noqa: ARG002 - the contract names the epoch
-        """What the rows would put out."""
+        """What the rows would write."""
         return shared.digest(_named_plainly(rows))
 
     def _publish(self, epoch: int, committable: Committable) -> Reading:
@@ -167,6 +182,7 @@ class LakeSink(TwoPhaseCommitSink):
             reading = self._read()
             if _has(reading, epoch):
                 return reading
+            require_predecessor(self.owner, epoch, committable, reading.last, _WAY_OUT)
             try:
                 files = Staging(reading.place, self.owner).files_of(epoch, committable)
                 if reading.attempt(Entry(files=files, facts=committable["facts"], epoch=epoch)):

@@ -27,9 +27,12 @@ from pyarrow import fs
 
 from onceward.epoch.contract import EpochContext, Owner
 from onceward.errors import HomeMismatch, SinkUnreachable, StagingLost
+from onceward.secret import Exposure
 
 FORMAT: Final = 1
 INLINE_BYTES: Final = 16 << 10  # a committable beyond this is written beside the files, and only named
+# What Arrow's file systems call the secrets that they were made with.
+_KEYS: Final = ("secret_key", "session_token", "access_token", "account_key", "client_secret", "sas_token")
 _NAME: Final = re.compile(r"(?P<term>\d+)-\d+-[0-9a-f]{32}\.(parquet|manifest)")
 
 
@@ -54,6 +57,12 @@ class Place:
     def is_local(self) -> bool:
         """Local files need a sync to survive a power cut; object stores have it built in."""
         return isinstance(self.filesystem, fs.LocalFileSystem)
+
+    @property
+    def exposure(self) -> Exposure:
+        """Keys that a file system was given travel inside it; those that it finds by itself do not."""
+        settings = {} if self.is_local else self.filesystem.__reduce__()[1][0]
+        return Exposure.of(str(settings[key]) for key in _KEYS if isinstance(settings, dict) and settings.get(key))
 
     def at(self, name: str) -> str:
         """The path of a name."""

@@ -16,6 +16,7 @@ from pyspark import TaskContext
 
 from onceward import crashpoints
 from onceward.epoch.outcome import Outcome, PartitionOutcome
+from onceward.secret import Exposure
 from onceward.sinks.parquet.staging import Place, StagedFile
 from onceward.sinks.rows import HASH, Report, part_of
 
@@ -54,6 +55,11 @@ class WriteFiles:
     epoch: int
     names: tuple[str, ...]  # of the rows' columns, which may arrive under others
     layout: Layout
+
+    @property
+    def exposure(self) -> Exposure:
+        """What somebody who reads it learns of secrets."""
+        return self.place.exposure
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterable[Report]:
         """Write everything; one report."""

@@ -9,7 +9,9 @@ from typing import Final
 
 from psycopg import Cursor, errors, sql
 
-from onceward.epoch.contract import Owner
+from onceward.epoch.contract import LastCommit, Owner
+from onceward.epoch.outcome import Outcome
+from onceward.epoch.recovery import require_ours
 from onceward.errors import PipelineFenced, TargetUnusable
 from onceward.sinks.postgres.names import Table, key_of
 from onceward.sinks.postgres.session import TERMINATE_MS, Row
@@ -38,6 +40,14 @@ class Marker:
     term: int | None = None
     rows: int | None = None
     digest: int | None = None
+
+    @property
+    def last_commit(self) -> LastCommit | None:
+        """The commit it tells of."""
+        if self.lineage is None or self.epoch is None or self.term is None:
+            return None
+        outcome = Outcome(rows=self.rows or 0, digest=self.digest or 0)
+        return LastCommit(lineage=self.lineage, epoch=self.epoch, term=self.term, outcome=outcome)
 
     def has(self, lineage: str, epoch: int) -> bool:
         """Is this epoch visible?"""
@@ -98,9 +108,13 @@ def read(cursor: Cursor[Row], schema: str, owner: Owner, *, lock: bool = False) 
 
 
 def claim(cursor: Cursor[Row], schema: str, owner: Owner) -> None:
-    """Take the sink over: end the connections of older terms, then write our lineage and term into the row."""
+    """Take the sink over: end the connections of older terms, then write our lineage and term into the row.
+
+    Connections to this database only: a pipeline of the same name may live in another database of the server.
+    """
     cursor.execute(
-        "SELECT pg_terminate_backend(pid, %s) FROM pg_stat_activity WHERE usename = current_user "
+        "SELECT pg_terminate_backend(pid, %s) FROM pg_stat_activity "
+        "WHERE datname = current_database() AND usename = current_user "
         "AND CASE WHEN application_name ~ %s THEN split_part(application_name, ' ', 3)::bigint < %s ELSE false END",
         (TERMINATE_MS, f"^onceward {key_of(owner)} [0-9]+$", owner.term),
     )
@@ -117,8 +131,28 @@ def claim(cursor: Cursor[Row], schema: str, owner: Owner) -> None:
         raise fenced(owner)
 
 
+def hold(cursor: Cursor[Row], schema: str, owner: Owner, *, lock: bool = False) -> Marker:
+    """The row; if somebody has removed it, it is made again, and tells of no commit."""
+    found = read(cursor, schema, owner, lock=lock)
+    if found is None:
+        claim(cursor, schema, owner)
+        found = read(cursor, schema, owner, lock=lock)
+        assert found is not None
+    return found
+
+
+def require_free(found: Marker | None, owner: Owner) -> None:
+    """May this owner take the sink over? To be asked before `claim`, which disturbs whoever has it."""
+    if found is None:
+        return
+    if (last := found.last_commit) is not None:
+        require_ours(owner, owner.sink, last)
+    if found.owner_lineage == owner.lineage and found.owner_term > owner.term:
+        raise fenced(owner)
+
+
 def write(cursor: Cursor[Row], schema: str, owner: Owner, marker: Marker, target: Table) -> None:
-    """The epoch is out, or will be when this transaction commits."""
+    """The epoch is committed, or will be when this transaction commits."""
     cursor.execute(
         sql.SQL(
             "UPDATE {} SET lineage = %s, epoch = %s, term = %s, rows = %s, digest = %s, target = %s, "

@@ -4,19 +4,22 @@ Either all of it is there or nothing, so the marker alone tells how a lost answe
 again, here or in another process, needs only the committable.
 """
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Final, Self
 
-from psycopg import Cursor
+from psycopg import Cursor, sql
 
 from onceward.epoch.contract import Committable, Owner
 from onceward.errors import StagingLost, TargetUnusable
+from onceward.sinks import succession
 from onceward.sinks.postgres import marker, staging
-from onceward.sinks.postgres.marker import Marker
+from onceward.sinks.postgres.marker import MARKERS, Marker
 from onceward.sinks.postgres.names import StagingName, Table
 from onceward.sinks.postgres.session import Row
 
-VERSION: Final = 1
+VERSION: Final = 2
+READABLE: Final = (1, VERSION)  # the first one names no predecessor
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,20 +37,25 @@ class Plan:
     key: tuple[str, ...]  # none: append
     rows: int
     digest: int
+    succession: Mapping[str, Any]  # which epoch it follows, under `succession.AFTER`
 
     def encode(self) -> Committable:
         """As small JSON; the digest as text, since not every reader of JSON has 64 bits."""
-        return {"version": VERSION, **asdict(self), "target": list(self.target), "digest": f"{self.digest:016x}"}
+        told = asdict(self)
+        told |= told.pop("succession")
+        return {"version": VERSION, **told, "target": list(self.target), "digest": f"{self.digest:016x}"}
 
     @classmethod
     def decode(cls, committable: Committable) -> Self:
         """Of this version, or nothing is done."""
-        if committable.get("version") != VERSION:
+        if committable.get("version") not in READABLE:
             raise TargetUnusable(
                 f"this epoch was staged in format {committable.get('version')!r} of another release of Onceward, and "
-                f"this one reads format {VERSION}; start the release that staged it"
+                f"this one reads formats {READABLE}; start the release that staged it"
             )
-        fields: dict[str, Any] = {name: value for name, value in committable.items() if name != "version"}
+        apart = ("version", succession.AFTER)
+        fields: dict[str, Any] = {name: value for name, value in committable.items() if name not in apart}
+        fields["succession"] = {name: committable[name] for name in apart[1:] if name in committable}
         tries = fields["tries"]
         fields |= {
             "tries": None if tries is None else tuple(tries),
@@ -67,15 +75,16 @@ class Plan:
 
 
 def publish(cursor: Cursor[Row], owner: Owner, plan: Plan) -> None:
-    """Repeating it is harmless; two at once wait for each other at the marker's row."""
-    found = marker.read(cursor, plan.schema, owner, lock=True)
-    if found is None:  # somebody removed the row; whether the epoch is out is also told by its staging table
-        marker.claim(cursor, plan.schema, owner)
-        found = marker.read(cursor, plan.schema, owner, lock=True)
-        assert found is not None
+    """Repeating it is harmless; two at once wait for each other at the marker's row.
+
+    The row is locked and must still say what it said when the epoch began. One that was removed is made again: an epoch
+    that follows none may then be committed, and no other.
+    """
+    found = marker.hold(cursor, plan.schema, owner, lock=True)
     names = staging.staged(cursor, plan.schema, owner)
     if not found.has(plan.lineage, plan.epoch):
         _require_ours(found, owner, plan)
+        succession.require_predecessor(owner, plan.epoch, plan.succession, found.last_commit, _way_out(owner, plan))
         if plan.table is not None:
             _move(cursor, plan, names)
         done = Marker(
@@ -92,6 +101,24 @@ def publish(cursor: Cursor[Row], owner: Owner, plan: Plan) -> None:
         # The driver alone wrote a table without tries, so nobody can be writing into it.
         alone = plan.tries is None and [str(name) for name in names] == [plan.table]
         staging.drop(cursor, plan.schema, staging.dead(names, owner, plan.epoch), end_writers=not alone)
+
+
+def _way_out(owner: Owner, plan: Plan) -> str:
+    """For a person who knows what the target holds: the statement that says so to the sink."""
+    after = plan.succession.get(succession.AFTER)
+    told = (None, None, None) if after is None else (*after, plan.term)
+    statement = sql.SQL(
+        "INSERT INTO {} (pipeline, sink, owner_lineage, owner_term, lineage, epoch, term) VALUES ({}) "
+        "ON CONFLICT (pipeline, sink) DO UPDATE SET lineage = excluded.lineage, epoch = excluded.epoch, "
+        "term = excluded.term"
+    ).format(
+        sql.Identifier(plan.schema, MARKERS),
+        sql.SQL(", ").join(map(sql.Literal, (owner.pipeline, owner.sink, owner.lineage, owner.term, *told))),
+    )
+    return (
+        f"Restore {plan.target} and its marker together to a state that has what it follows. Or, if what "
+        f"{plan.target} holds is right, or its gap is accepted, run this and start again: {statement.as_string()}"
+    )
 
 
 def _require_ours(found: Marker, owner: Owner, plan: Plan) -> None:

@@ -115,7 +115,8 @@ class Session:
         if self._process is not None:
             connection.execute(
                 "SELECT pg_terminate_backend(pid, %s) FROM pg_stat_activity "
-                "WHERE pid = %s AND application_name = %s AND usename = current_user AND pid <> pg_backend_pid()",
+                "WHERE pid = %s AND application_name = %s AND datname = current_database() AND usename = current_user "
+                "AND pid <> pg_backend_pid()",
                 (TERMINATE_MS, self._process, self.options.application),
             )
         self._process = connection.info.backend_pid

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from psycopg import Cursor
+from psycopg import Cursor, errors
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
@@ -24,6 +24,7 @@ from onceward.sinks.postgres.publish import VERSION, Plan, publish
 from onceward.sinks.postgres.session import Row, Session
 from onceward.sinks.postgres.shape import Shape, look, require_usable
 from onceward.sinks.postgres.work import CopyTask, copy_rows, direct_job, staging_job
+from onceward.sinks.succession import Succession
 
 SCHEMA: Final = "onceward"
 
@@ -77,31 +78,42 @@ class PostgresSink(TwoPhaseCommitSink):
         self._size = epoch_rows.Size(small_epoch_bytes)
         self._shape: Shape | None = None
         self._staged: Staged | None = None
-        self._claimed = False
+        self._succession = Succession()
 
     def __repr__(self) -> str:
         return f"PostgresSink({self._session.options.public!r}, table={self._table_text!r}, mode={self.mode!r})"
 
     def open(self, owner: Owner) -> None:
-        """Connect, check the target and our rights, and fence older drivers of this pipeline and sink."""
+        """Connect, check the target and our rights, and fence older drivers of this pipeline and sink.
+
+        Whoever may not have the sink is refused before anybody is fenced.
+        """
         self.owner = owner
-        self._claimed = False
         self._shape = self._staged = None
+        self._succession.forget()
         self._session.open(marker.application(owner))
-        self._session.run("opening the PostgreSQL sink", self._open)
+        try:
+            self._session.run("opening the PostgreSQL sink", self._open)
+        except BaseException:
+            self._session.close()
+            raise
 
     def last_commit(self) -> LastCommit | None:
-        """What the marker's row says."""
-        found = self._session.run("reading the marker", lambda cursor: marker.read(cursor, self.schema, self.owner))
-        if found is None or found.lineage is None or found.epoch is None or found.term is None:
-            return None
-        outcome = Outcome(rows=found.rows or 0, digest=found.digest or 0)
-        return LastCommit(lineage=found.lineage, epoch=found.epoch, term=found.term, outcome=outcome)
+        """What the marker's row says now. A table of markers that is gone says as little as a row that is."""
+        try:
+            found = self._session.run("reading the marker", lambda cursor: marker.read(cursor, self.schema, self.owner))
+        except TargetUnusable as error:
+            if not isinstance(error.__cause__, errors.UndefinedTable):
+                raise
+            found = None
+        return self._succession.told(None if found is None else found.last_commit)
 
-    def begin(self, context: EpochContext) -> None:  # noqa: ARG002 - the contract names the epoch
+    def begin(self, context: EpochContext) -> None:
         """Is the sink still ours? Asking also brings back a connection that broke between epochs."""
         self._staged = None
-        self._session.run("beginning an epoch", self._require_ours)
+        last = self._session.run("beginning an epoch", self._require_ours)
+        if self._exactly_once:
+            self._succession.begin(self.owner, context.epoch, last)
 
     def write(self, context: EpochContext, rows: DataFrame) -> Outcome:
         """Copy the rows into a staging table; or, under a weaker guarantee, into the target itself."""
@@ -138,12 +150,14 @@ class PostgresSink(TwoPhaseCommitSink):
             key=self.key,
             rows=outcome.rows,
             digest=outcome.digest,
+            succession=self._succession.noted,
         )
         return plan.encode()
 
     def commit(self, context: EpochContext, committable: Committable) -> None:  # noqa: ARG002 - the committable has it
         """One transaction. After a lost answer it is asked again: the marker tells whether it went through."""
         if not committable.get("direct"):
+            self._succession.forget()
             plan = Plan.decode(committable)
             self._session.run(str(plan), lambda cursor: publish(cursor, self.owner, plan))
 
@@ -190,34 +204,21 @@ class PostgresSink(TwoPhaseCommitSink):
             return
         marker.set_up(cursor, self.schema)
         marker.require_rights(cursor, self.schema)
-        found = marker.read(cursor, self.schema, self.owner)
-        # Another lineage's marker: whether we may go on is for the coordinator to say, so nobody is fenced yet.
-        if found is None or self.owner.lineage in (found.owner_lineage, found.lineage or self.owner.lineage):
-            self._claim(cursor)
-
-    def _claim(self, cursor: Cursor[Row]) -> None:
+        marker.require_free(marker.read(cursor, self.schema, self.owner), self.owner)
         marker.claim(cursor, self.schema, self.owner)
-        self._claimed = True
 
-    def _require_ours(self, cursor: Cursor[Row]) -> None:
+    def _require_ours(self, cursor: Cursor[Row]) -> LastCommit | None:
         if not self._exactly_once:
-            return
-        if not self._claimed:
-            self._claim(cursor)
-        found = marker.read(cursor, self.schema, self.owner)
-        if found is None:
-            self._claim(cursor)
-        elif found.is_fenced(self.owner):
+            return None
+        found = marker.hold(cursor, self.schema, self.owner)
+        if found.is_fenced(self.owner):
             raise marker.fenced(self.owner)
+        return found.last_commit
 
     def _abort(self, cursor: Cursor[Row], epoch: int) -> None:
-        if not self._claimed:
-            self._claim(cursor)
-        found = marker.read(cursor, self.schema, self.owner, lock=True)
-        if found is None:
-            self._claim(cursor)
+        found = marker.hold(cursor, self.schema, self.owner, lock=True)
         # A driver that was overtaken leaves everything alone: what it takes for undecided may be decided by now.
-        if found is None or not found.is_fenced(self.owner):
+        if not found.is_fenced(self.owner):
             names = staging.staged(cursor, self.schema, self.owner)
             staging.drop(cursor, self.schema, staging.dead(names, self.owner, epoch))
 

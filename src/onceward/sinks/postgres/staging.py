@@ -95,8 +95,10 @@ def drop(cursor: Cursor[Row], schema: str, names: Sequence[StagingName], *, end_
     tables = [Table(schema, str(name)) for name in names]
     if tables and end_writers:
         cursor.execute(
-            "SELECT pg_terminate_backend(pid, %s) FROM pg_stat_activity WHERE usename = current_user "
-            "AND pid <> pg_backend_pid() AND pid IN (SELECT pid FROM pg_locks WHERE relation IN "
+            # Numbers of tables are the database's own: another database may have locks under the same number.
+            "SELECT pg_terminate_backend(pid, %s) FROM pg_stat_activity WHERE datname = current_database() "
+            "AND usename = current_user AND pid <> pg_backend_pid() "
+            "AND pid IN (SELECT pid FROM pg_locks WHERE relation IN "
             "(SELECT to_regclass(t) FROM unnest(%s::text[]) t))",
             (TERMINATE_MS, [str(table) for table in tables]),
         )

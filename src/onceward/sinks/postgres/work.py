@@ -14,6 +14,7 @@ from onceward import crashpoints
 from onceward.epoch.outcome import PartitionOutcome
 from onceward.errors import EpochFailed
 from onceward.postgres.options import Options
+from onceward.secret import Exposure
 from onceward.sinks.postgres import staging
 from onceward.sinks.postgres.binary import SIGNATURE, TRAILER, Coding, encode
 from onceward.sinks.postgres.failures import translated
@@ -72,6 +73,11 @@ class CopyTask:
 
     job: Job
     options: Options
+
+    @property
+    def exposure(self) -> Exposure:
+        """What somebody who reads it learns of secrets."""
+        return self.options.exposure
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterable[Report]:
         task = TaskContext.get()

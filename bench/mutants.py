@@ -1,0 +1,389 @@
+"""Small changes to the core, each of which some test must notice: `make mutants`.
+
+A mutant is one text replaced in one file of a copy of the source; then the tests that guard it run on that copy. One
+that survives is a hole in the tests, or is listed with the reason why nothing can tell it from the original.
+"""
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).resolve().parent.parent
+EPOCH: Final = ("tests/epoch",)
+TIMEOUT_S: Final = 600
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """What is changed, and who has to notice: tests, or that many simulated schedules."""
+
+    name: str
+    file: str
+    old: str
+    new: str
+    tests: tuple[str, ...] = ()
+    schedules: int = 0
+    survives: str = ""  # why nothing can tell it
+
+
+MUTANTS: Final = (
+    # What must be durable before it counts.
+    Mutant(
+        "a file is not synced", "epoch/storage.py", "os.fsync(file.fileno())", "pass", ("tests/epoch/test_storage.py",)
+    ),
+    Mutant(
+        "a folder is not synced after a rename",
+        "epoch/storage.py",
+        "        if sync:\n            _sync(target.parent)",
+        "        if sync:\n            pass",
+        ("tests/epoch/test_storage.py",),
+    ),
+    Mutant(
+        "a folder is not synced after a link",
+        "epoch/storage.py",
+        "            temporary.unlink()\n        _sync(target.parent)",
+        "            temporary.unlink()",
+        ("tests/epoch/test_storage.py",),
+    ),
+    Mutant(
+        "another's file is not synced",
+        "epoch/storage.py",
+        "        _sync(self.root / name)\n",
+        "        pass\n",
+        ("tests/epoch/test_storage.py",),
+    ),
+    Mutant(
+        "a decision that another wrote is not synced",
+        "epoch/decisions.py",
+        "self._storage.sync(_name(slot.epoch, slot.slot))",
+        "pass",
+        EPOCH,
+        schedules=6000,
+    ),
+    Mutant(
+        "the newest entry is not synced",
+        "epoch/takeover.py",
+        "            self.ledger.sync(recorded)",
+        "            pass",
+        ("tests/proof/test_findings.py",),
+    ),
+    Mutant(
+        "positions are not synced before the decision",
+        "epoch/journal.py",
+        "        self.positions_synced()\n",
+        "",
+        ("tests/epoch/test_runner.py",),
+    ),
+    Mutant(
+        "an epoch overtakes its predecessor's entry",
+        "epoch/journal.py",
+        "        self.runner.await_record()\n",
+        "",
+        ("tests/epoch/test_runner.py",),
+    ),
+    # Who may act.
+    Mutant(
+        "a term is never asked",
+        "epoch/term.py",
+        'if self.storage.read(f"{FOLDER}/{self.number + 1:06d}.json") is not None:',
+        "if False:",
+        ("tests/epoch/test_term.py",),
+    ),
+    Mutant(
+        "the term is not asked after the decision",
+        "epoch/journal.py",
+        "            self.runner.taken.decisions.decide(self._entry(attempted, DECIDED))\n"
+        "            self.runner.taken.term.require_current()",
+        "            self.runner.taken.decisions.decide(self._entry(attempted, DECIDED))",
+        ("tests/epoch/test_runner.py",),
+    ),
+    Mutant(
+        "the term is not asked before the decision",
+        "epoch/journal.py",
+        "        self.runner.await_record()\n        self.runner.taken.term.require_current()\n",
+        "        self.runner.await_record()\n",
+        schedules=3000,
+    ),
+    Mutant(
+        "an overtaken start tells its own error",
+        "epoch/takeover.py",
+        "with fenced_first(self.term):",
+        "with __import__('contextlib').nullcontext():",
+        schedules=1500,
+    ),
+    Mutant(
+        "a start takes no folder of its own",
+        "epoch/takeover.py",
+        "        return Checkpoint.adopt(self.home, self.term.number)",
+        "        return Checkpoint(self.home.storage, 'checkpoint', 'checkpoint')",
+        ("tests/epoch/test_runner.py",),
+    ),
+    Mutant(
+        "an older start takes the folder back",
+        "epoch/checkpoint.py",
+        "            if found > mine:",
+        "            if False:",
+        ("tests/epoch/test_checkpoint.py",),
+    ),
+    Mutant(
+        "a start that is refused fences first",
+        "epoch/takeover.py",
+        "        if exactly_once:\n            self._require_welcome()",
+        "        if exactly_once:\n            pass",
+        ("tests/pipeline/test_holes.py", "-k", "strange_home"),
+    ),
+    Mutant(
+        "a slot is closed without a claim",
+        "epoch/decisions.py",
+        "            if self._claim(epoch, free, None):",
+        "            if True:",
+        EPOCH,
+    ),
+    Mutant(
+        "a taken slot is decided all the same",
+        "epoch/decisions.py",
+        "            if holder.decided is not None or holder.term > self._term:",
+        "            if False:",
+        EPOCH,
+    ),
+    Mutant(
+        "at-most-once writes before it claims",
+        "epoch/runner.py",
+        "            taken.decisions.decide(self.entries.entry(context, positions, Attempted({}, 1), STARTED))\n",
+        "",
+        ("tests/epoch/test_runner.py",),
+    ),
+    # What is believed.
+    Mutant(
+        "a marker's lineage is not compared",
+        "epoch/recovery.py",
+        "    if last.lineage != known.lineage:",
+        "    if False:",
+        ("tests/epoch/test_recovery.py",),
+    ),
+    Mutant(
+        "a marker's term is not compared",
+        "epoch/recovery.py",
+        "    if last.term > known.term:",
+        "    if False:",
+        ("tests/epoch/test_recovery.py",),
+    ),
+    Mutant(
+        "a missing marker means never",
+        "epoch/recovery.py",
+        "    if not known.marked:",
+        "    if True:",
+        ("tests/epoch/test_recovery.py",),
+    ),
+    Mutant(
+        "an epoch in doubt is assumed to be aborted",
+        "epoch/recovery.py",
+        "        if known.consent.in_doubt is None:",
+        "        if False:",
+        ("tests/epoch/test_recovery.py",),
+    ),
+    Mutant(
+        "no marker before the first epoch",
+        "epoch/journal.py",
+        "            self.runner.establish_marker(self.context)\n",
+        "",
+        ("tests/epoch/test_runner.py",),
+    ),
+    Mutant(
+        "that a marker was written is not noted",
+        "epoch/runner.py",
+        "        taken.term.begin(NEVER, taken.resolved, marked=True)\n",
+        "",
+        ("tests/epoch/test_runner.py",),
+    ),
+    Mutant(
+        "a sink that was set back is not noticed",
+        "epoch/journal.py",
+        "            self.runner.markers.require(self.runner.taken.sinks)\n",
+        "",
+        ("tests/epoch/test_runner.py",),
+    ),
+    Mutant(
+        "a sink with another writer is not noticed",
+        "epoch/markers.py",
+        "        if found > before:",
+        "        if False:",
+        ("tests/epoch/test_markers.py",),
+    ),
+    Mutant(
+        "others' offsets are taken for none",
+        "sinks/kafka/transactional.py",
+        "        if marker is None and found.positions:",
+        "        if False:",
+        ("tests/pipeline/test_holes.py", "-k", "stranger or others_use"),
+    ),
+    Mutant(
+        "an altered plan is believed",
+        "epoch/plans.py",
+        "    if found is not None and found.texts == entry.positions:",
+        "    if found is not None:",
+        ("tests/epoch/test_plans.py",),
+    ),
+    Mutant(
+        "a plan that goes back is run",
+        "epoch/plans.py",
+        "    if behind := _behind(kafka_positions(positions), plan.kafka):",
+        "    if behind := '':",
+        ("tests/epoch/test_plans.py",),
+    ),
+    Mutant(
+        "a torn plan is taken for whole",
+        "epoch/checkpoint.py",
+        "or not all(map(_is_whole, lines[1:])):\n            raise TornEntry",
+        "or False:\n            raise TornEntry",
+        ("tests/epoch/test_checkpoint.py",),
+    ),
+    Mutant(
+        "a half restored home is not noticed",
+        "epoch/checkpoint.py",
+        "        if max(finished, default=-1) > committed:",
+        "        if False:",
+        ("tests/epoch/test_checkpoint.py",),
+    ),
+    # The two-phase commit.
+    Mutant(
+        "a start does not abort what was staged",
+        "epoch/takeover.py",
+        "        self.coordinator.abort(EpochContext(epoch=following, attempt=0))\n",
+        "",
+        schedules=1500,
+    ),
+    Mutant(
+        "a decided epoch is not finished",
+        "epoch/takeover.py",
+        "            resolved.append(self._roll_forward(entry))\n",
+        "",
+        schedules=1500,
+    ),
+    Mutant(
+        "votes are not durable before Kafka decides",
+        "epoch/journal.py",
+        "            self.runner.taken.ledger.write(self._entry(attempted, PREPARED))",
+        "            pass",
+        schedules=1500,
+    ),
+    Mutant(
+        "a failed try is not aborted",
+        "epoch/coordinator.py",
+        "            except Exception as error:\n                self.abort(trying)",
+        "            except Exception as error:\n                pass",
+        ("tests/epoch/test_coordinator.py",),
+    ),
+    Mutant(
+        "a failed commit is not repeated",
+        "epoch/coordinator.py",
+        "            waiting = list(failures)\n",
+        "            waiting = []\n",
+        ("tests/epoch/test_completion.py",),
+    ),
+    Mutant(
+        "a replay is not compared",
+        "epoch/runner.py",
+        "        if diverged is not None:",
+        "        if False:",
+        ("tests/epoch/test_runner.py",),
+    ),
+    # Kafka.
+    Mutant(
+        "a lost answer is taken for a no",
+        "kafka/transactor.py",
+        "                event: Event | None = Event.ANSWER_LOST",
+        "                event: Event | None = Event.IDENTITY_LOST",
+        ("tests/kafka/test_transactor.py",),
+        schedules=2000,
+    ),
+    Mutant(
+        "an identity is not taken from the answer",
+        "kafka/transactor.py",
+        "        if answer.error_code == 0:\n"
+        "            self._identity = Identity(answer.producer_id, answer.producer_epoch)\n"
+        "        return self._judge(answer.error_code, TRANSACTION)\n\n    def _fetch_marker",
+        "        return self._judge(answer.error_code, TRANSACTION)\n\n    def _fetch_marker",
+        schedules=1500,
+    ),
+    Mutant(
+        "a repeated task writes",
+        "sinks/kafka/tasks.py",
+        "    attempt = _context().attemptNumber()",
+        "    attempt = 0",
+        ("tests/pipeline/test_recovery.py", "-k", "poisons"),
+    ),
+    Mutant(
+        "batches fly before the partition is enrolled",
+        "kafka/sender.py",
+        "        return len(self.flying) < (IN_FLIGHT if self.enrolled else 1)",
+        "        return len(self.flying) < IN_FLIGHT",
+        ("tests/kafka/test_sender.py",),
+    ),
+)
+
+
+def main() -> int:
+    """Each mutant, and a line for it; how many survive without a reason."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("-k", dest="wanted", default="", help="only mutants whose name or file has this text")
+    wanted = parser.parse_args().wanted
+    chosen = [mutant for mutant in MUTANTS if wanted in mutant.name or wanted in mutant.file]
+    surviving = 0
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder) / "src"
+        shutil.copytree(ROOT / "src", copy, ignore=shutil.ignore_patterns("__pycache__"))
+        for number, mutant in enumerate(chosen, start=1):
+            began = time.monotonic()
+            killer = _killed_by(mutant, copy)
+            said = f"killed by {killer}" if killer else f"SURVIVES{': ' + mutant.survives if mutant.survives else ''}"
+            surviving += not killer and not mutant.survives
+            print(
+                f"{number:3d}/{len(chosen)}  {mutant.name:55s} {said}  ({time.monotonic() - began:.0f} s)", flush=True
+            )
+    print(f"{len(chosen)} mutants, {surviving} survive without a reason")
+    return min(surviving, 1)
+
+
+def _killed_by(mutant: Mutant, copy: Path) -> str:
+    file = copy / "onceward" / mutant.file
+    original = file.read_text("utf-8")
+    if original.count(mutant.old) != 1:
+        raise SystemExit(f"{mutant.name!r}: its text stands {original.count(mutant.old)} times in {mutant.file}")
+    file.write_text(original.replace(mutant.old, mutant.new), "utf-8")
+    try:
+        for command in _commands(mutant):
+            if _fails(command, copy):
+                return " ".join(command[2:5])
+        return ""
+    finally:
+        file.write_text(original, "utf-8")
+
+
+def _commands(mutant: Mutant) -> Iterable[list[str]]:
+    if mutant.tests:
+        yield ["-m", "pytest", *mutant.tests, "-n", "0", "-q", "-x", "-p", "no:cacheprovider", "--tier", "all"]
+    if mutant.schedules:
+        yield ["-m", "onceward", "simulate", "--schedules", str(mutant.schedules), "--jobs", "2"]
+
+
+def _fails(command: list[str], copy: Path) -> bool:
+    environment = {**os.environ, "PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1"}
+    done = subprocess.run(
+        [sys.executable, *command], cwd=ROOT, env=environment, capture_output=True, timeout=TIMEOUT_S, check=False
+    )
+    if done.returncode not in (0, 1):
+        raise SystemExit(f"{' '.join(command)} ended with {done.returncode}: {done.stderr.decode()[-2000:]}")
+    return done.returncode == 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,76 @@
+"""Secrets by reference: a setting may say where its value is kept, and each process looks it up when it connects.
+
+    ${env:NAME}      an environment variable of the process that connects
+    ${file:/path}    a file on the machine that connects; one line end after the value is not part of it
+
+Only settings that hold secrets are looked up, so that nothing else can name a variable and send it somewhere.
+"""
+
+import os
+import re
+from collections.abc import Collection, Iterable, Mapping
+from enum import IntEnum
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from onceward.errors import SecretUnavailable
+
+_REFERENCE: Final = re.compile(r"\$\{(env|file):([^}]+)\}")
+
+
+class Exposure(IntEnum):
+    """What somebody learns who reads what travels to tasks."""
+
+    NOTHING = 0
+    REFERENCES = 1
+    CLEAR = 2
+
+    @classmethod
+    def of(cls, values: Iterable[str]) -> "Exposure":
+        """Of the settings that hold secrets."""
+        return max((cls.REFERENCES if is_reference(it) else cls.CLEAR for it in values if it), default=cls.NOTHING)
+
+
+class Reference(NamedTuple):
+    """Where a secret is kept."""
+
+    kind: str  # "env" or "file"
+    name: str
+
+
+def reference_of(value: str) -> Reference:
+    """The parts of a reference."""
+    found = _REFERENCE.fullmatch(value)
+    assert found is not None, "no reference"
+    return Reference(*found.groups())
+
+
+def is_reference(value: str) -> bool:
+    """Whether it says where the secret is, and is none itself."""
+    return _REFERENCE.fullmatch(value) is not None
+
+
+def looked_up(settings: Mapping[str, Any], secret: Collection[str]) -> dict[str, Any]:
+    """The settings with those that refer to a secret replaced by it."""
+    return {name: _value(name, str(it)) if name in secret else it for name, it in settings.items()}
+
+
+def _value(name: str, text: str) -> str:
+    if not is_reference(text):
+        return text
+    kind, place = reference_of(text)
+    if kind == "env":
+        if (value := os.environ.get(place)) is None:
+            raise SecretUnavailable(
+                f"setting {name} is {text}, and this process has no environment variable {place}; on a cluster every "
+                "executor needs it, too"
+            )
+        return value
+    try:
+        return Path(place).read_text("utf-8").removesuffix("\n").removesuffix("\r")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is no UTF-8 text"
+        raise SecretUnavailable(
+            f"setting {name} is {text}, and the file cannot be read: {reason}; on a cluster every executor "
+            "needs it, too"
+        ) from None

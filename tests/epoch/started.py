@@ -1,0 +1,227 @@
+# ruff: noqa: ARG002 - a sink's methods take what the contract says
+"""A started pipeline in memory: the production start and runner over sinks that keep their rows in lists."""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from epoch.memory import Memory
+from onceward import errors
+from onceward.epoch import term as terms
+from onceward.epoch.checkpoint import Positions
+from onceward.epoch.contract import (
+    DecidingSink,
+    EpochContext,
+    Guarantee,
+    LastCommit,
+    Owner,
+    TwoPhaseCommitSink,
+    Verdict,
+)
+from onceward.epoch.coordinator import Coordinator
+from onceward.epoch.decisions import Decisions
+from onceward.epoch.home import Home
+from onceward.epoch.journal import Journal
+from onceward.epoch.ledger import Ledger
+from onceward.epoch.outcome import Outcome
+from onceward.epoch.recovery import Consent
+from onceward.epoch.runner import EpochRunner
+from onceward.epoch.takeover import TakenOver, TakeOver
+from onceward.epoch.term import Holder
+
+
+@dataclass
+class Place:
+    """What a target holds; it outlives drivers."""
+
+    staged: dict[tuple[int, int, int], list[str]] = field(default_factory=dict)
+    rows: list[str] = field(default_factory=list)
+    marker: LastCommit | None = None
+
+
+class ListSink(TwoPhaseCommitSink):
+    """Staged by try, published with its marker."""
+
+    def __init__(self, place: Place, steps: list[str]) -> None:
+        self.place, self.steps = place, steps
+
+    def last_commit(self) -> LastCommit | None:
+        return self.place.marker
+
+    def begin(self, context: EpochContext) -> None:
+        self.steps.append("begin")
+
+    def write(self, context: EpochContext, rows: list[str]) -> Outcome:
+        self.steps.append("write")
+        if self.owner.guarantee is Guarantee.EXACTLY_ONCE:
+            self.place.staged[self._which(context)] = rows
+        else:
+            self.place.rows += rows
+        return Outcome(rows=len(rows))
+
+    def pre_commit(self, context: EpochContext, outcome: Outcome) -> Mapping[str, Any]:
+        self.steps.append("vote")
+        return {"version": 1, "try": list(self._which(context))}
+
+    def commit(self, context: EpochContext, committable: Mapping[str, Any]) -> None:
+        self.steps.append("commit")
+        if self.place.marker is None or self.place.marker.epoch < context.epoch:
+            epoch, term, attempt = committable["try"]
+            self.place.rows += self.place.staged.pop((epoch, term, attempt))
+            self.place.marker = LastCommit(lineage=self.owner.lineage, epoch=context.epoch, term=self.owner.term)
+
+    def abort(self, context: EpochContext) -> None:
+        self.steps.append("abort")
+        for which in [which for which in self.place.staged if which[0] <= context.epoch]:
+            del self.place.staged[which]
+
+    def digest(self, context: EpochContext, rows: list[str]) -> Outcome:
+        return Outcome(rows=len(rows))
+
+    def _which(self, context: EpochContext) -> tuple[int, int, int]:
+        return (context.epoch, self.owner.term, context.attempt)
+
+
+class ListDecider(ListSink, DecidingSink):
+    """Its own commit decides."""
+
+    def peek(self, pipeline: str) -> LastCommit | None:
+        return self.place.marker
+
+    def write_marker(self, last: LastCommit) -> None:
+        self.steps.append(f"marker {last.epoch}")
+        self.place.marker = last
+
+    def decide(self, context: EpochContext, committable: Mapping[str, Any]) -> Verdict:
+        self.steps.append("decide")
+        ListSink.commit(self, context, committable)
+        return Verdict.COMMITTED
+
+    def commit(self, context: EpochContext, committable: Mapping[str, Any]) -> None:
+        pass
+
+
+@dataclass
+class Rows:
+    """A batch: every sink gets the same rows."""
+
+    values: list[str]
+    sinks: list[str]
+    late: int = 0
+
+    def prepare(self, epoch: int, positions: Positions) -> None:
+        pass
+
+    @contextmanager
+    def rows(self, context: EpochContext) -> Iterator[Mapping[str, list[str]]]:
+        yield dict.fromkeys(self.sinks, self.values)
+
+    def count(self, rows: list[str]) -> Outcome:
+        return Outcome(rows=len(rows))
+
+    def late_rows(self) -> int:
+        return self.late
+
+
+class Later:
+    """Work beside the epoch, done when somebody waits for it; `steps` tells when that was."""
+
+    def __init__(self, steps: list[str]) -> None:
+        self.steps = steps
+        self.waiting: list[Work] = []
+
+    def submit(self, work: Callable[[], None]) -> "Work":
+        made = Work(work, self)
+        self.waiting.append(made)
+        return made
+
+    def close(self) -> None:
+        for work in [*self.waiting]:
+            work.result()
+
+
+class Work:
+    def __init__(self, work: Callable[[], None], later: Later) -> None:
+        self.work, self.later = work, later
+
+    def result(self) -> None:
+        if self in self.later.waiting:
+            self.later.waiting.remove(self)
+            self.later.steps.append("beside")
+            self.work()
+
+
+class Never:
+    """Nobody asks to stop."""
+
+    def is_set(self) -> bool:
+        return False
+
+    def wait(self, timeout: float) -> None:
+        pass
+
+
+@dataclass
+class Pipeline:
+    """A home in memory with one sink, which decides or not; each `start` is a driver."""
+
+    decides: bool = False
+    guarantee: Guarantee = Guarantee.EXACTLY_ONCE
+    storage: Memory = field(default_factory=Memory)
+    place: Place = field(default_factory=Place)
+    steps: list[str] = field(default_factory=list)
+    now: float = 0.0
+
+    def start(self, *, journal: type[Journal] = Journal, **consent: Any) -> "Driver":
+        home = Home(self.storage, "home", "home")
+        deed = home.open("p", self.guarantee.value, "L")
+        term = terms.acquire(
+            self.storage,
+            lambda number: Holder(
+                term=number, pipeline="p", host="h", machine="m", pid=1, process_start="1", since="noon"
+            ),
+            is_dead=lambda _: True,
+            clock=lambda: 0.0,
+            sleep=lambda _: None,
+        )
+        sink = (ListDecider if self.decides else ListSink)(self.place, self.steps)
+        taken = TakeOver(
+            home=home,
+            owner=Owner(pipeline="p", lineage=deed.lineage, term=term.number, guarantee=self.guarantee),
+            coordinator=Coordinator(
+                {"s": sink}, is_final=lambda error: isinstance(error, errors.FINAL), clock=lambda: 0.0,
+                sleep=lambda _: None,
+            ),
+            ledger=Ledger(self.storage, terms.boundaries(self.storage), deed.lineage),
+            decisions=Decisions(self.storage, deed.lineage, term.number),
+            term=term,
+            clock=lambda: 0.0,
+            now=lambda: "noon",
+            consent=Consent(**consent),
+        ).recover()  # fmt: skip
+        later = Later(self.steps)
+        return Driver(
+            self, taken, EpochRunner(taken, later, Never(), lambda: self.now, lambda: "noon", journal=journal)
+        )
+
+
+@dataclass
+class Driver:
+    """One life of it; plays Spark's part too."""
+
+    pipeline: Pipeline
+    taken: TakenOver
+    runner: EpochRunner
+
+    def plan(self, epoch: int, end: int) -> None:
+        """As Spark does before it asks anybody."""
+        files, folder = self.pipeline.storage.files, self.taken.checkpoint.folder
+        files.setdefault(f"{folder}/metadata", b'{"id":"q"}')
+        files[f"{folder}/offsets/{epoch}"] = f'v1\n{{}}\n{{"in":{{"0":{end}}}}}'.encode()
+
+    def run(self, epoch: int, *values: str, end: int | None = None, late: int = 0) -> None:
+        """Plan, run and finish an epoch."""
+        self.plan(epoch, end if end is not None else epoch + 1)
+        self.runner(Rows(list(values), ["s"], late), epoch)
+        self.pipeline.storage.files[f"{self.taken.checkpoint.folder}/commits/{epoch}"] = b"v1\n{}"

@@ -1,0 +1,209 @@
+"""The life of an epoch without an engine: what has to hold before each step, and who may write at all."""
+
+import pytest
+
+from epoch.started import Pipeline, Rows
+from onceward.epoch.contract import Guarantee, LastCommit
+from onceward.epoch.decisions import Decisions
+from onceward.epoch.ledger import DONE, STARTED, Entry
+from onceward.errors import HomeMismatch, MarkerMissing, PipelineFenced, ReplayDiverged, RowsDropped
+
+
+@pytest.fixture
+def pipeline() -> Pipeline:
+    return Pipeline()
+
+
+def test_an_epoch_becomes_visible_and_its_entry_follows(pipeline: Pipeline) -> None:
+    driver = pipeline.start()
+    driver.run(0, "a", "b")
+    assert pipeline.place.rows == ["a", "b"]
+    assert driver.taken.ledger.read(0) is None  # on its way
+    driver.runner.close()
+    entry = driver.taken.ledger.read(0)
+    assert entry is not None
+    assert (entry.phase, entry.rows, entry.decider) == (DONE, 2, None)
+    assert entry.plan == 'v1\n{}\n{"in":{"0":1}}'
+
+
+def test_no_epoch_is_decided_before_its_plan_is_synced_and_its_predecessor_recorded(pipeline: Pipeline) -> None:
+    driver = pipeline.start()
+    driver.run(0, "a")
+    pipeline.steps.clear()
+    driver.run(1, "b")
+    assert pipeline.steps == ["begin", "write", "vote", "beside", "beside", "commit"]
+    assert driver.taken.ledger.read(0) is not None
+
+
+def test_a_driver_that_is_overtaken_after_its_decision_leaves_the_rest_to_its_successor(pipeline: Pipeline) -> None:
+    first = pipeline.start()
+
+    class Overtaken(Decisions):
+        def decide(self, entry: Entry) -> None:
+            super().decide(entry)
+            pipeline.start()
+
+    first.taken.decisions.__class__ = Overtaken
+    pipeline.steps.clear()
+    with pytest.raises(PipelineFenced):
+        first.run(0, "a")
+    assert pipeline.place.rows == ["a"]  # once: by the successor
+    assert pipeline.steps.count("commit") == 1
+
+
+class TestTheMarker:
+    def test_is_there_before_the_first_epoch_and_noted_in_the_home(self) -> None:
+        """Trap 24."""
+        pipeline = Pipeline(decides=True)
+        pipeline.start().run(0, "a")
+        assert pipeline.steps[:5] == ["abort", "marker -1", "begin", "write", "vote"]
+        pipeline.place.marker = None
+        with pytest.raises(MarkerMissing, match="Kafka has no marker of it"):
+            pipeline.start()
+
+    def test_that_was_never_written_means_that_nothing_is_committed(self) -> None:
+        pipeline = Pipeline(decides=True)
+        pipeline.start().plan(0, 1)
+        assert pipeline.start().taken.recovered.committed == -1
+
+    def test_that_a_person_overruled_is_written_again_at_once(self) -> None:
+        pipeline = Pipeline(decides=True)
+        pipeline.start().run(0, "a")
+        pipeline.place.marker = None
+        driver = pipeline.start(trust_ledger=True)
+        assert pipeline.place.marker is not None
+        assert (driver.taken.recovered.committed, pipeline.place.marker.epoch) == (0, 0)
+        assert pipeline.start().taken.recovered.committed == 0
+
+    def test_of_an_idle_pipeline_is_written_again_before_it_expires(self) -> None:
+        pipeline = Pipeline(decides=True)
+        driver = pipeline.start()
+        driver.run(0, "a")
+        driver.runner.close()
+        pipeline.steps.clear()
+        for now, expected in ((3599.0, 0), (3600.0, 1), (3601.0, 1), (7200.0, 2)):
+            pipeline.now = now
+            driver.runner.keep_marker_alive()
+            driver.runner.background.close()
+            assert pipeline.steps.count("marker 0") == expected
+
+    def test_is_not_renewed_while_an_epoch_uses_the_sinks(self) -> None:
+        pipeline = Pipeline(decides=True)
+        driver = pipeline.start()
+        driver.run(0, "a")
+        driver.runner.close()
+        pipeline.now = 4000.0
+        with driver.runner._at_work:
+            driver.runner.keep_marker_alive()
+            driver.runner.background.close()
+        assert pipeline.steps.count("marker 0") == 0
+
+    def test_of_a_pipeline_without_a_decider_needs_no_care(self, pipeline: Pipeline) -> None:
+        driver = pipeline.start()
+        driver.run(0, "a")
+        pipeline.now = 10_000.0
+        driver.runner.keep_marker_alive()
+        assert "marker 0" not in pipeline.steps
+
+
+class TestASinkThatForgets:
+    def test_stops_the_pipeline_before_anything_is_written(self, pipeline: Pipeline) -> None:
+        """J6."""
+        driver = pipeline.start()
+        driver.run(0, "a")
+        driver.run(1, "b")
+        pipeline.place.marker = LastCommit(lineage="L", epoch=0, term=1)
+        pipeline.steps.clear()
+        with pytest.raises(MarkerMissing, match=r"confirmed epoch 1 .*now says 0"):
+            driver.run(2, "c")
+        assert "begin" not in pipeline.steps
+        assert pipeline.place.rows == ["a", "b"]
+
+
+class TestSparksLog:
+    def test_that_is_altered_while_the_pipeline_runs_stops_it(self, pipeline: Pipeline) -> None:
+        driver = pipeline.start()
+        driver.run(0, "a")
+        driver.plan(0, 7)
+        with pytest.raises(HomeMismatch, match=r"epoch 0 end at .*:7.*altered while the pipeline was running"):
+            driver.run(1, "b", end=9)
+        assert pipeline.place.rows == ["a"]
+
+    def test_that_was_altered_before_a_start_is_put_back(self, pipeline: Pipeline) -> None:
+        driver = pipeline.start()
+        driver.run(0, "a")
+        driver.runner.close()
+        driver.plan(0, 7)
+        again = pipeline.start()
+        assert again.taken.checkpoint.positions(0).texts == ['{"in":{"0":1}}']
+        assert "put back from the ledger" in again.taken.resolved[0]
+
+    def test_an_overtaken_drivers_plan_is_read_by_nobody(self, pipeline: Pipeline) -> None:
+        first = pipeline.start()
+        first.run(0, "a")
+        first.runner.close()
+        second = pipeline.start()
+        first.plan(0, 0)  # it wakes inside its rename
+        second.run(1, "b")
+        second.runner.close()
+        third = pipeline.start()
+        assert third.taken.checkpoint.positions(0).texts == ['{"in":{"0":1}}']
+        with pytest.raises(PipelineFenced):
+            first.run(1, "z")
+        assert pipeline.place.rows == ["a", "b"]
+
+
+def test_a_replay_that_differs_is_named_and_writes_nothing(pipeline: Pipeline) -> None:
+    """G4."""
+    driver = pipeline.start()
+    driver.run(0, "a")
+    driver.runner.close()
+    again = pipeline.start()
+    again.runner(Rows(["a"], ["s"]), 0)
+    with pytest.raises(ReplayDiverged, match=r"epoch 0 is committed already"):
+        again.runner(Rows(["a", "b"], ["s"]), 0)
+    assert pipeline.place.rows == ["a"]
+
+
+def test_late_rows_stop_an_epoch_before_its_decision(pipeline: Pipeline) -> None:
+    driver = pipeline.start()
+    with pytest.raises(RowsDropped, match=r"dropped 3 rows.*Nothing of the epoch is visible"):
+        driver.run(0, "a", late=3)
+    assert pipeline.place.rows == []
+
+
+class TestAtMostOnce:
+    @pytest.fixture
+    def pipeline(self) -> Pipeline:
+        return Pipeline(guarantee=Guarantee.AT_MOST_ONCE)
+
+    def test_an_epoch_is_claimed_before_it_is_written(self, pipeline: Pipeline) -> None:
+        driver = pipeline.start()
+        driver.run(0, "a")
+        claimed = driver.taken.decisions.of(0)
+        assert claimed is not None
+        assert claimed.phase == STARTED
+        assert pipeline.place.rows == ["a"]
+
+    def test_an_epoch_that_may_have_been_written_is_given_up(self, pipeline: Pipeline) -> None:
+        driver = pipeline.start()
+        driver.run(0, "a")
+        pipeline.storage.files = {
+            name: data for name, data in pipeline.storage.files.items() if not name.startswith("ledger/")
+        }  # it died before its last entry
+        pipeline.start().run(0, "a")
+        assert pipeline.place.rows == ["a"]
+
+    def test_a_driver_that_was_paused_before_its_claim_writes_nothing(self, pipeline: Pipeline) -> None:
+        """It had looked, found nothing, and slept while its successor wrote the epoch."""
+        first = pipeline.start()
+
+        class Paused(Decisions):
+            def decide(self, entry: Entry) -> None:
+                pipeline.start().run(0, "a")
+                super().decide(entry)
+
+        first.taken.decisions.__class__ = Paused
+        with pytest.raises(PipelineFenced):
+            first.run(0, "a")
+        assert pipeline.place.rows == ["a"]
