@@ -9,7 +9,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from onceward.proof.chaos.postgres import PostgresServer
+from onceward.servers.postgres import PostgresServer
 from support.driver import Driver
 from support.judge import Kafka
 from support.postgres import Database
