@@ -15,12 +15,12 @@ import pyarrow as pa
 
 from bench.machine import circumstances
 from onceward.epoch.outcome import Outcome, TopicPartition
-from onceward.kafka.dev_broker import DevBroker
 from onceward.kafka.records import Columns, Compression, encode
 from onceward.kafka.sender import Sender
 from onceward.kafka.transaction import State
 from onceward.kafka.transactor import Transactor
 from onceward.kafka.wire import Cluster, Wire
+from onceward.servers.broker import DevBroker
 
 
 def main() -> None:

@@ -20,7 +20,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from bench.kafka import PARTITIONS, Bench
 from bench.machine import circumstances
-from onceward.kafka.dev_broker import DevBroker
+from onceward.servers.broker import DevBroker
 
 WARM_UP_S = 20
 

@@ -18,8 +18,8 @@ import onceward as ow
 from bench.kafka import Bench, preload
 from bench.machine import circumstances
 from onceward.epoch.contract import TwoPhaseCommitSink
-from onceward.kafka.dev_broker import DevBroker
-from onceward.proof.chaos.postgres import PostgresServer
+from onceward.servers.broker import DevBroker
+from onceward.servers.postgres import PostgresServer
 
 WARM_UP = 5  # epochs
 ROUNDS = 2

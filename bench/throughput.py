@@ -16,7 +16,7 @@ from pathlib import Path
 
 from bench.kafka import Bench, preload
 from bench.machine import circumstances
-from onceward.kafka.dev_broker import DevBroker
+from onceward.servers.broker import DevBroker
 
 
 class Drainer:

@@ -22,7 +22,7 @@ from onceward.apps.ads.world.truth import Truth, truth
 from onceward.demo.feeder import CLOSING_MS, heartbeat
 from onceward.demo.outputs import seen
 from onceward.pipeline.host import load_module
-from onceward.proof.chaos.postgres import PostgresServer
+from onceward.servers.postgres import PostgresServer
 from support.home import checkpoint_of
 from support.judge import Kafka
 from support.postgres import Database

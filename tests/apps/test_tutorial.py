@@ -10,9 +10,9 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from onceward.kafka.dev_broker import DevBroker
 from onceward.kafka.wire import Cluster, Wire
-from onceward.proof.chaos.postgres import PostgresServer
+from onceward.servers.broker import DevBroker
+from onceward.servers.postgres import PostgresServer
 from support.driver import Driver
 from support.judge import Kafka
 from support.postgres import Database

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from onceward.kafka.dev_broker.layout import FREE_PORTS, taken
-from onceward.kafka.dev_broker.process import start_time
+from onceward.servers.broker.layout import FREE_PORTS, taken
+from onceward.servers.broker.process import start_time
 
 ONCEWARD = Path(sys.executable).with_name("onceward")
 

@@ -13,12 +13,12 @@ from confluent_kafka import TopicPartition as Place
 from kafka.protocol.admin.transactions import DescribeTransactionsRequest
 
 from onceward.epoch.outcome import Outcome, PartitionOutcome, TopicPartition
-from onceward.kafka.dev_broker import DevBroker
 from onceward.kafka.records import Columns, Compression, encode
 from onceward.kafka.sender import Sender
 from onceward.kafka.transaction import EpochTransaction, Identity
 from onceward.kafka.transactor import Transactor
 from onceward.kafka.wire import TRANSACTION, Cluster, Wire
+from onceward.servers.broker import DevBroker
 
 WAIT_S = 60.0
 

@@ -18,14 +18,14 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from onceward.errors import DevBrokerError
 from onceward.jars import broker_jars, java_command
-from onceward.kafka.dev_broker import DevBroker
-from onceward.kafka.dev_broker.layout import FREE_PORTS, Detour, Layout, taken
-from onceward.kafka.dev_broker.probe import ask_metadata
-from onceward.kafka.dev_broker.process import BrokerProcess, start_time
+from onceward.servers.broker import DevBroker
+from onceward.servers.broker.layout import FREE_PORTS, Detour, Layout, taken
+from onceward.servers.broker.probe import ask_metadata
+from onceward.servers.broker.process import BrokerProcess, start_time
 
 OWNER = """
 import sys
-from onceward.kafka.dev_broker import DevBroker
+from onceward.servers.broker import DevBroker
 with DevBroker(sys.argv[1], port=0) as broker:
     print(broker.pid(), flush=True)
     sys.stdin.read()

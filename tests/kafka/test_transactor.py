@@ -21,11 +21,11 @@ from onceward.errors import (
 from onceward.jars import broker_jars, java_command
 from onceward.kafka import transactor as transactor_module
 from onceward.kafka import wire as wire_module
-from onceward.kafka.dev_broker import DevBroker
 from onceward.kafka.sender import IdentityLost
 from onceward.kafka.transaction import Identity, State
 from onceward.kafka.transactor import Transactor
 from onceward.kafka.wire import AnswerLost, Cluster, Wire
+from onceward.servers.broker import DevBroker
 
 LAST_EPOCH = 32_766  # of a producer id: the next transaction gets a new one
 

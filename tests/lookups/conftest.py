@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from onceward.proof.chaos.postgres import PostgresServer
+from onceward.servers.postgres import PostgresServer
 from support.postgres import Database
 
 

@@ -9,7 +9,7 @@ import pytest
 
 import onceward as ow
 from onceward.errors import ConfigurationError, LookupUnreachable, LookupUnusable
-from onceward.kafka.dev_broker.layout import free_ports
+from onceward.servers.broker.layout import free_ports
 from support.postgres import PASSWORD, Database, away
 from support.waiting import eventually
 

@@ -17,8 +17,8 @@ from onceward.errors import (
     MarkerMissing,
     SourceReplaced,
 )
-from onceward.kafka.dev_broker import DevBroker
 from onceward.kafka.wire import Cluster, Wire
+from onceward.servers.broker import DevBroker
 from support.home import checkpoint_of
 from support.judge import Kafka
 from support.waiting import eventually

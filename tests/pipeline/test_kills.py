@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from onceward import processes
-from onceward.kafka.dev_broker import DevBroker
 from onceward.kafka.wire import Cluster, Wire
+from onceward.servers.broker import DevBroker
 from support.driver import Driver
 from support.judge import Kafka
 from support.waiting import eventually

@@ -18,8 +18,8 @@ from pyspark.sql import functions as F  # noqa: N812
 import onceward as ow
 from onceward import processes
 from onceward.errors import ConfigurationError, LedgerCorrupt, LookupUnreachable, LookupUnusable, ReplayDiverged
-from onceward.kafka.dev_broker.layout import free_ports
-from onceward.proof.chaos.postgres import PostgresServer
+from onceward.servers.broker.layout import free_ports
+from onceward.servers.postgres import PostgresServer
 from support.driver import Driver
 from support.judge import Kafka
 from support.postgres import Database, away

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from onceward import crashpoints, processes
-from onceward.proof.chaos.postgres import PostgresServer
+from onceward.servers.postgres import PostgresServer
 from support import outputs
 from support.driver import Driver
 from support.judge import Kafka

@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import onceward as ow
-from onceward.proof.chaos.postgres import PostgresServer
+from onceward.servers.postgres import PostgresServer
 from support import outputs
 from support.judge import Kafka
 from support.postgres import Database

@@ -9,7 +9,6 @@ import pytest
 from confluent_kafka import Producer
 from deltalake import DeltaTable, write_deltalake
 
-from onceward.kafka.dev_broker import DevBroker
 from onceward.proof.chaos import rawlog
 from onceward.proof.chaos.books import HOMES, Books, homes_of
 from onceward.proof.chaos.outputs import Lake
@@ -17,6 +16,7 @@ from onceward.proof.chaos.places import VARIABLE, Places, read_topic
 from onceward.proof.chaos.watchers import Watcher
 from onceward.proof.checkers.log import one_transaction, raw_log
 from onceward.proof.history import History, LogBatch
+from onceward.servers.broker import DevBroker
 from support.judge import Kafka
 from support.waiting import eventually
 

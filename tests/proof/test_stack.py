@@ -17,10 +17,10 @@ from confluent_kafka import Consumer, KafkaException, Producer
 
 from onceward import processes
 from onceward.errors import DependencyMissing, SinkUnreachable
-from onceward.kafka.dev_broker.probe import ask_metadata
 from onceward.kafka.wire import TRANSACTION, AnswerLost, Cluster, Wire
-from onceward.proof.chaos.postgres import PostgresServer
 from onceward.proof.chaos.stack import Stack
+from onceward.servers.broker.probe import ask_metadata
+from onceward.servers.postgres import PostgresServer
 from support.waiting import eventually
 
 OWNER = """

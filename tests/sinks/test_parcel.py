@@ -20,8 +20,8 @@ from onceward.kafka.records import Compression
 from onceward.kafka.transaction import Identity
 from onceward.kafka.wire import Cluster
 from onceward.postgres.options import Options
-from onceward.proof.chaos.postgres import PostgresServer
 from onceward.secret import Exposure, is_reference, looked_up
+from onceward.servers.postgres import PostgresServer
 from onceward.sinks import parcel as parcels
 from onceward.sinks.kafka.encoding import Catalog
 from onceward.sinks.kafka.tasks import Work

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import psycopg
 
-from onceward.proof.chaos.postgres import PostgresServer
+from onceward.servers.postgres import PostgresServer
 
 PASSWORD = "s3cret-Pa55"  # of the role `locked`; every other role is let in without one
 LOCKED = f"CREATE ROLE locked LOGIN PASSWORD '{PASSWORD}'"

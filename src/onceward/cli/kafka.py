@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from onceward.cli.output import AsJson, progress, result
-from onceward.kafka.dev_broker import SIZES, DevBroker, default_dir
+from onceward.servers.broker import SIZES, DevBroker, default_dir
 
 app = typer.Typer(help="A Kafka for development: no Docker, one broker or three.", no_args_is_help=True)
 

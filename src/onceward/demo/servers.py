@@ -12,9 +12,9 @@ from psycopg.conninfo import conninfo_to_dict
 from onceward.apps.ads import words
 from onceward.apps.ads.world.catalogue import Catalogue
 from onceward.apps.ads.world.tables import make_catalogue, make_served
-from onceward.kafka.dev_broker import DevBroker
 from onceward.kafka.wire import Cluster, Wire
-from onceward.proof.chaos.postgres import PostgresServer
+from onceward.servers.broker import DevBroker
+from onceward.servers.postgres import PostgresServer
 
 PARTITIONS: Final = 2
 # The events' own time is long past: records must not be thrown away for their age.

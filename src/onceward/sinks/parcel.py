@@ -13,7 +13,7 @@ import tempfile
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Generic, Protocol, TypeVar, cast, runtime_checkable
 
@@ -53,7 +53,7 @@ class Parcel(Generic[T]):
     """Shipped to tasks in place of what is in it: the path where the driver keeps it, or itself."""
 
     path: str | None
-    content: T | None = None
+    content: T | None = field(default=None, repr=False)
     name: str = ""  # of this parcel and no other: a task of an older job must never open a newer job's
 
     def open(self) -> T:
@@ -129,7 +129,7 @@ _warned: dict[str, set[str]] = {}
 @contextmanager
 def _kept(name: str, data: bytes) -> Iterator[str]:
     """In memory, where other processes of this user can open it; gone with this process at the latest."""
-    if not (hasattr(os, "memfd_create") and Path("/proc/self/fd").exists()):
+    if not _has_memory_files():
         with _file(data) as path:
             yield path
         return
@@ -140,6 +140,12 @@ def _kept(name: str, data: bytes) -> Iterator[str]:
         yield f"/proc/{os.getpid()}/fd/{descriptor}"
     finally:
         os.close(descriptor)
+
+
+def _has_memory_files() -> bool:
+    """On Linux, unless this program runs with rights of its own: the system then gives its /proc to root."""
+    mine = Path(f"/proc/{os.getpid()}")
+    return hasattr(os, "memfd_create") and mine.exists() and mine.stat().st_uid == os.geteuid()
 
 
 @contextmanager

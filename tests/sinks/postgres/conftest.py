@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from onceward.epoch.contract import EpochContext, Guarantee, Owner
-from onceward.proof.chaos.postgres import PostgresServer
+from onceward.servers.postgres import PostgresServer
 from onceward.sinks.postgres import PostgresSink
 from support.postgres import Database
 

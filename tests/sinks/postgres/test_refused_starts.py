@@ -7,7 +7,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from onceward.errors import HomeMismatch, PipelineFenced
-from onceward.proof.chaos.postgres import PostgresServer
+from onceward.servers.postgres import PostgresServer
 from onceward.sinks.postgres import PostgresSink
 from support.postgres import Database
 

@@ -13,12 +13,12 @@ from typing import Final, Self
 from kafka.protocol.metadata import MetadataRequest
 
 from onceward.errors import BrokerUnreachable
-from onceward.kafka.dev_broker import Detour, DevBroker
-from onceward.kafka.dev_broker.layout import free_ports
 from onceward.kafka.wire import AnswerLost, Cluster, Wire
 from onceward.proof.chaos.kafka_proxy import KafkaProxy
-from onceward.proof.chaos.postgres import PostgresServer
 from onceward.proof.chaos.proxy import HOST, Proxy
+from onceward.servers.broker import Detour, DevBroker
+from onceward.servers.broker.layout import free_ports
+from onceward.servers.postgres import PostgresServer
 
 HEAL_TIMEOUT_S: Final = 60.0  # a node that was away fetches what it missed, one partition after the other
 POLL_S: Final = 0.05

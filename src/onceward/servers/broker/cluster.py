@@ -13,10 +13,10 @@ from typing import Final, Self
 
 from onceward.errors import DevBrokerError
 from onceward.jars import broker_jars, java_command
-from onceward.kafka.dev_broker.layout import Detour, Layout, taken
-from onceward.kafka.dev_broker.node import FORMAT_TIMEOUT_S, POLL_S, Node, end, kill
-from onceward.kafka.dev_broker.probe import ask_metadata
-from onceward.kafka.dev_broker.process import Watchdog
+from onceward.servers.broker.layout import Detour, Layout, taken
+from onceward.servers.broker.node import FORMAT_TIMEOUT_S, POLL_S, Node, end, kill
+from onceward.servers.broker.probe import ask_metadata
+from onceward.servers.broker.process import Watchdog
 
 DEFAULT_PORT: Final = 9092
 SIZES: Final = (1, 3)

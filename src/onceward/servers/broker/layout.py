@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final, NamedTuple, Self
 
 from onceward.errors import DevBrokerError
-from onceward.kafka.dev_broker.probe import HOST
+from onceward.servers.broker.probe import HOST
 
 FORMATS: Final = (1, 2)  # 2: nodes have detours. A cluster without them is written as 1, which every version reads.
 FILE_NAME: Final = "cluster.json"

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from onceward import processes
 from onceward.errors import DependencyMissing, SinkUnreachable
-from onceward.kafka.dev_broker.layout import free_ports
+from onceward.servers.broker.layout import free_ports
 
 if TYPE_CHECKING:
     import psycopg

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from onceward.errors import DevBrokerError
-from onceward.kafka.dev_broker.process import BrokerProcess
+from onceward.servers.broker.process import BrokerProcess
 
 POLL_S: Final = 0.05
 FORMAT_TIMEOUT_S: Final = 60.0
