@@ -77,7 +77,7 @@ def test_opening_makes_the_directories_and_leaves_no_trace_of_its_trial(tmp_path
     sink = FileSink(tmp_path / "deep" / "down" / "out")
     sink.open(OWNER)
     assert list(sink.path.iterdir()) == []
-    assert [entry.name for entry in sink.staging.iterdir()] == ["owner.json"]
+    assert sorted(entry.name for entry in sink.staging.iterdir()) == ["committed", "owner.json"]
 
 
 def test_what_a_start_left_that_died_in_its_trial_is_cleared_away(tmp_path: Path) -> None:
@@ -85,7 +85,7 @@ def test_what_a_start_left_that_died_in_its_trial_is_cleared_away(tmp_path: Path
         left.mkdir(parents=True)
     FileSink(tmp_path / "out").open(OWNER)
     assert list((tmp_path / "out").iterdir()) == []
-    assert [entry.name for entry in (tmp_path / ".out.onceward").iterdir()] == ["owner.json"]
+    assert sorted(entry.name for entry in (tmp_path / ".out.onceward").iterdir()) == ["committed", "owner.json"]
 
 
 def test_a_file_in_place_of_the_directory_is_refused(tmp_path: Path) -> None:

@@ -203,6 +203,9 @@ class DeltaReading(Reading):
             if (log / name).exists():
                 self.place.sync(f"_delta_log/{name}")
         self.place.sync("_delta_log")
+        if self._table.durable < 0:
+            self.place.sync("")
+            self.place.sync_above()
         self._table.durable = newest
 
     def _write(self, entry: Entry, properties: CommitProperties) -> None:

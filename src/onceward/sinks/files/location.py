@@ -57,8 +57,10 @@ def open_both(target: Path, staging: Path) -> None:
         if place.exists() and not place.is_dir():
             raise TargetUnusable(f"{option}={str(place)!r} is a file, not a directory: name a directory for the sink")
         with explained("make the directory", place):
+            missing = [each for each in place.parents if not each.exists()]
             place.mkdir(parents=True, exist_ok=True)
-            sync_directory(place.parent)
+            for made in (place, *missing):
+                sync_directory(made.parent)
     _probe(target, staging)
 
 

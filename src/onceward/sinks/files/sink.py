@@ -96,6 +96,8 @@ class FileSink(TwoPhaseCommitSink):
         location.open_both(self.path, self.staging)
         self._require_ours()
         location.require_room_for(self.path, self.epoch_column)
+        with explained("write to", self.staging):
+            self._staging.have(markers.FOLDER)
         with explained("clean up", self.staging, decided=True):
             self._staging.sweep(lambda staged: not staged.ready and self._is_over(staged))
 

@@ -90,10 +90,16 @@ class Staging:
                 if name.startswith(TRASH):
                     delete(folder / name)
 
+    def have(self, folder: str) -> None:
+        """A folder whose name lasts, whoever made it."""
+        (self.root / folder).mkdir(exist_ok=True)
+        sync_directory(self.root)
+
     def put(self, name: str, data: bytes) -> None:
         """Write a file whole, and make it last; what was there is replaced."""
         target = self.root / name
-        target.parent.mkdir(exist_ok=True)
+        if not target.parent.is_dir():
+            self.have(target.parent.name)
         temporary = target.parent / f"temporary-{self.term:06d}-{uuid.uuid4().hex}"
         write_synced(temporary, data)
         temporary.replace(target)

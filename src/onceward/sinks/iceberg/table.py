@@ -184,6 +184,8 @@ class IcebergReading(Reading):
             place = self._place(folder)
             place.sync(name)
             place.sync("")
+            if not self._lake.durable:
+                place.sync_above()
         self._lake.durable = wanted
 
     def _append(self, entry: Entry, summary: dict[str, str], properties: dict[str, str]) -> None:

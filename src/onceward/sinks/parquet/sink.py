@@ -104,6 +104,7 @@ class LakeSink(TwoPhaseCommitSink):
         self._seen = False  # the table has been there: should it vanish, making another would hide that
         self._written: _Written | None = None
         self._succession = Succession()
+        self._lasting: set[str] = set()  # places whose own names were synced by this object
 
     @abstractmethod
     def _connect(self, owner: Owner) -> LakeTable:
@@ -130,10 +131,13 @@ class LakeSink(TwoPhaseCommitSink):
 
     def write(self, context: EpochContext, rows: DataFrame) -> Outcome:
         """Files in the table's directory that the table does not name yet; under weaker guarantees it does at once."""
-        if not self._seen:
+        made = not self._seen
+        if made:
             self._require_table().create(rows.schema)
             self._seen = True
         reading = self._read()
+        if made:
+            reading.settle()  # an epoch that is decided finds its table again, even if the power goes before its commit
         self._require_current(reading, context.epoch)
         layout, facts = reading.layout(rows.schema)
         staging = Staging(reading.place, self.owner)
@@ -153,6 +157,9 @@ class LakeSink(TwoPhaseCommitSink):
             raise AssertionError("write() comes first")
         self._written = None  # from here on it may be decided
         sealed = written.staging.seal(context, written.files)
+        if written.files and written.staging.place.path not in self._lasting:
+            written.staging.place.sync_above()
+            self._lasting.add(written.staging.place.path)
         return {**sealed, "facts": dict(written.facts), **self._succession.noted}
 
     def commit(self, context: EpochContext, committable: Committable) -> None:

@@ -12,6 +12,7 @@ A committable holds the files themselves while they are few; many go into a mani
 the committable holds.
 """
 
+import errno
 import hashlib
 import json
 import os
@@ -115,6 +116,24 @@ class Place:
             descriptor = os.open(self.at(name), os.O_RDONLY)
             try:
                 os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+
+    def sync_above(self) -> None:
+        """Make the names of the folders that lead here survive a power cut: libraries make them, and sync none.
+
+        Once per process is enough. A folder that may not be read was not made by this user.
+        """
+        for folder in Path(self.path).parents if self.is_local else ():
+            try:
+                descriptor = os.open(folder, os.O_RDONLY)
+            except PermissionError:
+                return
+            try:
+                os.fsync(descriptor)
+            except OSError as error:  # far up there may be a file system that does not sync folders
+                if error.errno not in (errno.EINVAL, errno.ENOTSUP):
+                    raise
             finally:
                 os.close(descriptor)
 
