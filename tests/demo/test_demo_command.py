@@ -58,7 +58,7 @@ def _await_job(demo: subprocess.Popen[str], folder: Path) -> int:
 
 
 def test_killed_twice_every_campaign_still_pays_what_it_owes(folder: Path, tmp_path: Path) -> None:
-    """F1, F5: every record where it must be, every cent right. A2: beside Spark's own sinks, same kills."""
+    """F1, F5: every record where it must be, every cent right."""
     words = ("--events", "3000", "--kills", "2", "--seed", "11", "--json", "--report", str(tmp_path / "report"))
     demo = _start(folder, *words)
     out, err = demo.communicate(timeout=580)
@@ -73,8 +73,12 @@ def test_killed_twice_every_campaign_still_pays_what_it_owes(folder: Path, tmp_p
     assert found["records_per_second"] > 0
     assert {"ads-clean", "ads-aggregate", "ads-attribute"} == set(found["state"])
     assert all(state["rows"] > 0 and state["bytes"] > 0 for state in found["state"].values())
-    # Whether Spark's own sinks repeat something depends on the moment; that they lose nothing does not.
-    assert sum(output["lost"] for output in found["contrast"]["outputs"].values()) == 0
+    # Whether Spark's own sinks repeat something depends on the moment, and a run without luck says so. (A2 is shown
+    # where a kill is aimed: tests/pipeline/test_modes.py, tests/proof/test_chaos_runs.py.) That they lose nothing does not.
+    contrast = found["contrast"]
+    assert sum(output["lost"] for output in contrast["outputs"].values()) == 0
+    repeated = sum(output["duplicated"] for output in contrast["outputs"].values())
+    assert contrast["verdict"] == ("duplicated" if repeated else "no kill fell between a write and its note")
     assert "kill 2 of 2" in err
     assert "Exact, to the cent" in (tmp_path / "report" / "bill.html").read_text("utf-8")
     assert _processes_below(folder) == []

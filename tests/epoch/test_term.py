@@ -15,7 +15,7 @@ from onceward.epoch.sealed import seal
 from onceward.epoch.storage import LocalStorage
 from onceward.epoch.term import (
     LEASE_S,
-    LOOK_S,
+    POLL_S,
     WAIT_S,
     Beat,
     Holder,
@@ -97,7 +97,7 @@ def test_a_living_holder_is_named_after_the_wait(storage: LocalStorage, held: Te
 
 def test_a_holder_that_renews_just_in_time_keeps_the_home(storage: LocalStorage, held: Term) -> None:
     looks = itertools.count(1)
-    almost = int((LEASE_S - 0.5) / LOOK_S)
+    almost = int((LEASE_S - 0.5) / POLL_S)
     observer = Observer(storage, meanwhile=lambda: held.renew() if next(looks) % almost == 0 else None)
     with pytest.raises(HomeInUse):
         observer.acquire()
@@ -130,7 +130,7 @@ def test_a_home_released_during_the_wait_is_taken_then(storage: LocalStorage, he
     beats = iter(range(20))
     observer = Observer(storage, meanwhile=lambda: held.renew() if next(beats, None) is not None else held.release())
     assert observer.acquire().number == 2
-    assert observer.waited == pytest.approx(21 * LOOK_S)
+    assert observer.waited == pytest.approx(21 * POLL_S)
 
 
 def test_a_dead_process_of_this_machine_is_replaced_at_once(storage: LocalStorage, held: Term) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Consumer, TopicPartition
 from pyspark.sql import DataFrame, SparkSession
 
 import onceward as ow
@@ -64,6 +65,28 @@ def test_sparks_own_sink_duplicates_after_the_same_crash(spark: SparkSession, ka
     (tmp_path / "commits" / "0").unlink()  # what a kill between the last write and the commit log leaves behind
     run()
     assert len(kafka.values(target)) == 200
+
+
+def test_the_naive_order_doubles_what_a_crash_falls_into(kafka: Kafka, name: str) -> None:
+    """C5: output first, positions afterwards, in two steps: whoever dies in between writes it again."""
+    source, target = kafka.topic(1), kafka.topic(1)
+    kafka.feed(source, [("k", str(number)) for number in range(10)])
+
+    def copy(*, dies: bool) -> None:
+        settings = {"group.id": name, "auto.offset.reset": "earliest", "enable.auto.commit": False}
+        consumer = Consumer({"bootstrap.servers": kafka.bootstrap, **settings})
+        try:
+            consumer.assign(consumer.committed([TopicPartition(source, 0)], timeout=30))
+            read = consumer.consume(10, 10)
+            kafka.feed(target, [(message.key(), message.value()) for message in read])
+            if not dies:
+                consumer.commit(asynchronous=False)
+        finally:
+            consumer.close()
+
+    copy(dies=True)
+    copy(dies=False)
+    assert sorted(kafka.values(target)) == sorted([str(number) for number in range(10)] * 2)
 
 
 def test_a_guarantee_cannot_change_afterwards(spark: SparkSession, kafka: Kafka, name: str, tmp_path: Path) -> None:

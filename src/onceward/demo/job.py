@@ -19,7 +19,7 @@ from onceward.apps.ads.places import Places
 from onceward.demo import sides, sparks_own
 from onceward.demo.state import StateSizes
 
-LOOK_S: Final = 0.5
+POLL_S: Final = 0.5
 TRIGGER_MS: Final = 500
 PARTITIONS: Final = 2
 MAINTENANCE_S: Final = 5
@@ -50,7 +50,7 @@ def run(spark: SparkSession, ours: Places, contrast: Places | None, asked: threa
     running = [pipeline.start(trigger=f"{TRIGGER_MS}ms") for pipeline in pipelines(spark, ours)]
     beside = sparks_own.start(spark, contrast, trigger_ms=TRIGGER_MS) if contrast else []
     sizes = StateSizes()
-    while not asked.wait(LOOK_S):
+    while not asked.wait(POLL_S):
         sizes.look(running)
         for query in running:
             if not query.is_active:

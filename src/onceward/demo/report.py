@@ -50,12 +50,18 @@ def facts(found: Findings) -> dict[str, object]:
         if found.sparks is None
         else {
             "sinks": "spark",
+            "verdict": _contrast(found.sparks),
             "exact": found.sparks.exact,
             "off_cents": found.sparks.off_cents,
             "outputs": _counts(found.sparks),
             "bill": [_line_facts(it) for it in found.sparks.bill],
         },
     }
+
+
+def _contrast(sparks: Judgement) -> str:
+    repeated = any(it["duplicated"] for it in _counts(sparks).values())
+    return "duplicated" if repeated else "no kill fell between a write and its note"
 
 
 def text(found: Findings) -> str:

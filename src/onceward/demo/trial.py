@@ -24,7 +24,7 @@ from onceward.demo.live import Live
 from onceward.demo.process import DemoFailed, JobProcess
 from onceward.demo.servers import PARTITIONS, Servers
 
-LOOK_S: Final = 0.1
+POLL_S: Final = 0.1
 KILL_AFTER_S: Final = (0.2, 4.0)  # after the first new output since the last kill
 # Most kills of the application come just when records become visible: a batch is written, and perhaps not yet noted.
 JUST_VISIBLE_SHARE: Final = 0.7
@@ -128,7 +128,7 @@ class Trial:
         try:
             while self._job is not None:
                 self._job.require_alive()
-                time.sleep(LOOK_S)
+                time.sleep(POLL_S)
         finally:
             self._end_job()
 
@@ -217,7 +217,7 @@ class Trial:
         """Until it is so, or until nothing has moved for so long; without a time, a standstill is a failure."""
         visible, moved = self._visible(), time.monotonic()
         while not reached():
-            self._wait(LOOK_S)
+            self._wait(POLL_S)
             if (now := self._visible()) != visible:
                 visible, moved = now, time.monotonic()
             elif give_up_s is not None and time.monotonic() - moved > give_up_s:
@@ -229,7 +229,7 @@ class Trial:
     def _wait(self, seconds: float) -> None:
         until = time.monotonic() + seconds
         while (left := until - time.monotonic()) > 0:
-            time.sleep(min(left, LOOK_S))
+            time.sleep(min(left, POLL_S))
             self._look()
 
     def _look(self) -> None:

@@ -21,7 +21,7 @@ FOLDER: Final = "terms"
 RENEW_S: Final = 1.0
 LEASE_S: Final = 5.0  # a counter that stands still this long has no living holder: five missed renewals
 WAIT_S: Final = 8.0  # how long a start waits for a living holder to let go
-LOOK_S: Final = 0.1
+POLL_S: Final = 0.1
 
 
 class Holder(msgspec.Struct, frozen=True, kw_only=True):
@@ -149,7 +149,7 @@ def acquire(
                 f"the home is in use by {holder}, which is alive. Stop it first, or start with --take-over "
                 "(take_over=True) to fence it and take its place at once."
             )
-        sleep(LOOK_S)
+        sleep(POLL_S)
 
 
 def boundaries(storage: Storage) -> dict[int, int]:

@@ -40,7 +40,7 @@ class Books:
             if epoch not in self.planned or epoch >= max(self.planned):
                 self._note(epoch, folder / str(epoch))
 
-    def look_closely(self) -> None:
+    def read_closely(self) -> None:
         """Note plans, ledger and starts. Only while no driver is at work: it may be tidying up."""
         self.look()
         home = Home.at(self.home)

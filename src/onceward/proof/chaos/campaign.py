@@ -11,10 +11,10 @@ import msgspec
 from onceward.kafka.wire import Cluster, Wire
 from onceward.proof.chaos import nemesis
 from onceward.proof.chaos.feeder import Feeder
-from onceward.proof.chaos.lives import LOOK_S, Lives
-from onceward.proof.chaos.looks import Looker
+from onceward.proof.chaos.lives import POLL_S, Lives
 from onceward.proof.chaos.nemesis import Life
 from onceward.proof.chaos.places import Places, ProofFailed, consumer
+from onceward.proof.chaos.poller import Poller
 from onceward.proof.chaos.seen import Plan, Seen
 from onceward.proof.chaos.stack import Stack
 from onceward.proof.chaos.strikes import Striker
@@ -51,15 +51,15 @@ class Campaign:
         self._make_topics()
         events = subject.feed(random.Random(plan.seed))  # noqa: S311 - the same seed, the same events
         self.feeder = Feeder(stack.bootstrap, events, per_second=plan.per_second)
-        self.looker = Looker(self.direct) if subject.file is None and plan.guarantee == "exactly-once" else None
+        self.poller = Poller(self.direct) if subject.file is None and plan.guarantee == "exactly-once" else None
 
     def run(self) -> Seen:
         """To the end of the plan, then healing and a quiet end. Leaves no process behind."""
         self.feeder.start()
         for watcher in self.watchers.values():
             watcher.start()
-        if self.looker is not None:
-            self.looker.start()
+        if self.poller is not None:
+            self.poller.start()
         try:
             lives = nemesis.lives(self.plan.seed, self.world)
             while not self._enough():
@@ -69,16 +69,16 @@ class Campaign:
             self._finish()
         finally:
             self._lives.clear()
-            if self.looker is not None:
-                self.looker.end()
+            if self.poller is not None:
+                self.poller.end()
         return self.seen
 
     def end_watchers(self) -> None:
         """Let them read what is there now."""
         for watcher in self.watchers.values():
             watcher.end()
-        if self.looker is not None:
-            self.looker.require_whole()
+        if self.poller is not None:
+            self.poller.require_whole()
 
     def watched(self) -> dict[str, int]:
         """How many records each watcher saw; what only the second one saw was aborted."""
@@ -109,17 +109,17 @@ class Campaign:
                 self.seen.stuck.append(f"the end of the input was not reached within {CATCH_UP_S:.0f} s of healing")
                 break
             self.seen.look()
-            time.sleep(10 * LOOK_S)
+            time.sleep(10 * POLL_S)
         if driver.alive:
             driver.terminate()
         until = time.monotonic() + END_S
         while driver.alive and time.monotonic() < until:
-            time.sleep(LOOK_S)
+            time.sleep(POLL_S)
         if driver.alive:
             self.seen.stuck.append(f"the job did not end within {END_S:.0f} s of SIGTERM: {driver.tail()}")
         self._lives.ended(driver)
         driver.clear()
-        self.seen.look_closely()
+        self.seen.read_closely()
 
     def _caught_up(self) -> bool:
         """Every pipeline has planned, and finished, everything that its source shows."""

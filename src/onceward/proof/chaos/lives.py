@@ -15,7 +15,7 @@ from onceward.proof.chaos.seen import Seen
 from onceward.proof.chaos.strikes import Striker
 from onceward.proof.history import Ended
 
-LOOK_S: Final = 0.02
+POLL_S: Final = 0.02
 BETWEEN_STRIKES_S: Final = 20.0  # without an epoch in between: something is away, strike on
 POINT_S: Final = 45.0  # within which a driver has to come to its point; else it dies where it is
 STUCK_S: Final = 300.0  # far longer than any fault lasts, even on a busy machine
@@ -55,7 +55,7 @@ class Lives:
             if strikes and (late or (self.seen.epochs > epochs and self.striker.strike(strikes[0], driver))):
                 strikes = [] if self.enough() else strikes[1:]
                 last_strike, epochs = time.monotonic(), self.seen.epochs
-            time.sleep(LOOK_S)
+            time.sleep(POLL_S)
         if life.end == "sleep" and driver.alive:
             self._sleep(driver, life)
         else:
@@ -127,9 +127,9 @@ class Lives:
             self.ended(driver)
         until = time.monotonic() + (ORPHANS_S if life.orphans else 0)
         while time.monotonic() < until and driver.members:
-            time.sleep(LOOK_S)
+            time.sleep(POLL_S)
         driver.clear()
-        self.seen.look_closely()
+        self.seen.read_closely()
 
     def _killed(self, driver: Driver, where: str, point: str) -> None:
         if point:
@@ -168,4 +168,4 @@ class Lives:
         until = time.monotonic() + seconds
         while not condition() and time.monotonic() < until:
             self.seen.look()
-            time.sleep(LOOK_S)
+            time.sleep(POLL_S)

@@ -83,10 +83,10 @@ class Seen:
         self.note("epoch", f"epoch {last}", number=last)
         return True
 
-    def look_closely(self) -> None:
+    def read_closely(self) -> None:
         """While no driver is at work: everything it has written down."""
         for books in self.books.values():
-            books.look_closely()
+            books.read_closely()
 
     @property
     def finished(self) -> bool:

@@ -126,7 +126,7 @@ def _observed(campaign: Campaign, books: Books, epoch_of: Mapping[int, int], ter
     """Looks that had news, in the checkers' words."""
     ends = {frozenset(places.items()): epoch for epoch, places in books.planned.items()}
     found: list[Event] = []
-    for at, look in enumerate(campaign.looker.looks if campaign.looker is not None else ()):
+    for at, look in enumerate(campaign.poller.looks if campaign.poller is not None else ()):
         counts = {kind: Counter(epoch_of.get(identifier, -1) for identifier in ids) for kind, ids in look.news.items()}
         # An epoch may leave partitions as they were, so that several end at the same offsets: the last one counts.
         marker = ends.get(frozenset(look.group.items()), -1) if look.group else None
@@ -158,7 +158,7 @@ def _logs(
 
 
 def _group(campaign: Campaign) -> Mapping[Place, int] | None:
-    looks = campaign.looker.looks if campaign.looker is not None else []
+    looks = campaign.poller.looks if campaign.poller is not None else []
     return next((look.group for look in reversed(looks) if look.group), None)
 
 

@@ -32,11 +32,11 @@ class Look:
     decided: int | None  # the last epoch that the ledger has decided, where it decides
 
 
-class Looker(threading.Thread):
-    """Looks again and again."""
+class Poller(threading.Thread):
+    """Reads the outputs again and again."""
 
     def __init__(self, places: Places) -> None:
-        super().__init__(name="prove-looker", daemon=True)
+        super().__init__(name="prove-poller", daemon=True)
         self.looks: list[Look] = []
         self._places = places
         self._outputs = {kind: OUTPUTS[kind](places) for kind in places.sinks if kind != "kafka"}

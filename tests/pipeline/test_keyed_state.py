@@ -1,0 +1,69 @@
+"""Keyed state of one's own: transformWithState in Python, stopped, crashed and started again."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pandas as pd  # type: ignore[import-untyped] # Spark's own door to Python state speaks it
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
+
+import onceward as ow
+from support.judge import Kafka
+
+
+class Running(StatefulProcessor):
+    """A running sum for each key."""
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        self._sum = handle.getValueState("sum", "total long")
+
+    def handleInputRows(  # noqa: N802 - Spark's name
+        self,
+        key: Any,
+        rows: Iterator[pd.DataFrame],
+        timerValues: Any,  # noqa: ARG002, N803
+    ) -> Iterator[pd.DataFrame]:
+        total = self._sum.get()[0] if self._sum.exists() else 0
+        total += sum(int(frame["number"].sum()) for frame in rows)
+        self._sum.update((total,))
+        yield pd.DataFrame({"key": [key[0]], "value": [str(total)]})
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.mark.slow
+def test_state_of_ones_own_is_kept_once_for_every_event(
+    spark: SparkSession, kafka: Kafka, name: str, tmp_path: Path, crash_at: Callable[..., None]
+) -> None:
+    """E1: what an aborted or repeated try did to the state is undone or not done again."""
+    source, target = kafka.topic(2), kafka.topic(2)
+
+    def build() -> ow.Pipeline:
+        events = ow.read_kafka(spark, kafka.bootstrap, topics=[source]).selectExpr(
+            "cast(key as string) as key", "cast(cast(value as string) as long) as number"
+        )
+        sums = events.groupBy("key").transformWithStateInPandas(Running(), "key string, value string", "update", "none")
+        return ow.Pipeline(name, home=tmp_path / "home", source=sums, output_mode="update").to(
+            ow.KafkaSink(kafka.bootstrap, topic=target)
+        )
+
+    for point in ("written", "decided", None):
+        kafka.feed(source, [("a", "1"), ("b", "10"), ("a", "1")])
+        crash_at(point)
+        query = build().start(trigger="once")
+        if point is None:
+            query.wait(120)
+        else:
+            with pytest.raises(Exception, match="Crash"):
+                query.wait(120)
+    crash_at(None)
+    seen: dict[str, list[int]] = {}
+    for message in kafka.read(target):
+        seen.setdefault(message.key().decode(), []).append(int(message.value()))
+    assert {key: (values[-1], values == sorted(set(values))) for key, values in seen.items()} == {
+        "a": (6, True),
+        "b": (30, True),
+    }
