@@ -74,7 +74,7 @@ def test_killed_twice_every_campaign_still_pays_what_it_owes(folder: Path, tmp_p
     assert {"ads-clean", "ads-aggregate", "ads-attribute"} == set(found["state"])
     assert all(state["rows"] > 0 and state["bytes"] > 0 for state in found["state"].values())
     # Whether Spark's own sinks repeat something depends on the moment, and a run without luck says so. (A2 is shown
-    # where a kill is aimed: tests/pipeline/test_modes.py, tests/proof/test_chaos_runs.py.) That they lose nothing does not.
+    # where a kill is aimed: tests/pipeline/test_modes.py, tests/proof/test_chaos_runs.py.) Losing none does not.
     contrast = found["contrast"]
     assert sum(output["lost"] for output in contrast["outputs"].values()) == 0
     repeated = sum(output["duplicated"] for output in contrast["outputs"].values())

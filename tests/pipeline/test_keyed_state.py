@@ -1,11 +1,13 @@
 """Keyed state of one's own: transformWithState in Python, stopped, crashed and started again."""
 
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pandas as pd  # type: ignore[import-untyped] # Spark's own door to Python state speaks it
 import pytest
+from pyspark import cloudpickle
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
@@ -39,6 +41,7 @@ def test_state_of_ones_own_is_kept_once_for_every_event(
     spark: SparkSession, kafka: Kafka, name: str, tmp_path: Path, crash_at: Callable[..., None]
 ) -> None:
     """E1: what an aborted or repeated try did to the state is undone or not done again."""
+    cloudpickle.register_pickle_by_value(sys.modules[__name__])  # type: ignore[no-untyped-call] # workers have no tests
     source, target = kafka.topic(2), kafka.topic(2)
 
     def build() -> ow.Pipeline:
