@@ -168,7 +168,7 @@ def test_a_large_result_of_a_small_input_goes_over_tasks(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, context: EpochContext
 ) -> None:
     """A watermark closes a million windows: the driver sees a bounded part of them, and no row twice."""
-    frame, size = spark.range(0, 100_000, 1, 4), Size(small_epoch_bytes=1_000_000)
+    frame, size = spark.range(0, 100_000, 1, 4), Size(small_epoch_bytes=100_000)
     arrived, real = [], type(frame).toArrow
 
     def to_arrow(self: DataFrame) -> pa.Table:
