@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pytest
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from onceward.epoch.contract import EpochContext
 from onceward.epoch.outcome import MODULUS, Outcome, PartitionOutcome
@@ -18,6 +18,7 @@ from onceward.sinks.rows import HASH, Report, Size
 UNKNOWN = EpochContext(epoch=1)
 SMALL = EpochContext(epoch=1, input_rows=10)
 SECOND = EpochContext(epoch=1, attempt=2, input_rows=10)
+IDLE = EpochContext(epoch=1, input_rows=0)
 
 
 @dataclass(frozen=True)
@@ -160,3 +161,62 @@ def test_the_estimate_rises_at_once_and_falls_slowly() -> None:
         size.learn(context, 100)
     assert size.is_small(context)
     assert not size.is_small(UNKNOWN)
+
+
+@pytest.mark.parametrize("context", [IDLE, SMALL], ids=["without input", "with little input"])
+def test_a_large_result_of_a_small_input_goes_over_tasks(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, context: EpochContext
+) -> None:
+    """A watermark closes a million windows: the driver sees a bounded part of them, and no row twice."""
+    frame, size = spark.range(0, 100_000, 1, 4), Size(small_epoch_bytes=100_000)
+    arrived, real = [], type(frame).toArrow
+
+    def to_arrow(self: DataFrame) -> pa.Table:
+        arrived.append(real(self))
+        return arrived[-1]
+
+    monkeypatch.setattr(type(frame), "toArrow", to_arrow)
+    assert size.is_small(context)
+    reports = rows.run(frame, context, size, Count())
+    assert [table.num_rows for table in arrived] == [4 * (rows.LEAST_ROWS + 1)]
+    assert sorted(report["rows"] for report in reports) == [25_000] * 4
+    assert os.getpid() not in {report["process"] for report in reports}
+    assert not size.is_small(context), "the next one is not tried in the driver first"
+
+
+def test_epochs_without_input_are_judged_by_their_own(spark: SparkSession) -> None:
+    size = Size()
+    rows.run(spark.range(10), IDLE, size, Count())
+    assert size.is_small(IDLE)
+    size.learn(IDLE, 50_000_000)
+    assert not size.is_small(IDLE)
+    assert size.is_small(SMALL), "what epochs without input put out says nothing about records"
+    for _ in range(20):
+        size.learn(IDLE, 0)
+    assert size.is_small(IDLE)
+
+
+@pytest.mark.parametrize(("more", "collected"), [(0, True), (1, False)])
+def test_the_bound_of_a_partition_is_exact(spark: SparkSession, more: int, collected: bool) -> None:
+    """With one row more than it may give, a partition gives none: nothing is ever cut off."""
+    limit = rows.LEAST_ROWS + more
+    uneven = spark.range(0, 2 * limit, 1, 2).where(f"id < {rows.LEAST_ROWS - 5} or id >= {limit}")
+    table = Size(small_epoch_bytes=1_000).collect(rows.with_hash(uneven), IDLE)
+    assert (table is not None) is collected
+    if table is not None:
+        assert table.num_rows == 2 * rows.LEAST_ROWS - 5
+        assert table.column_names == ["id", HASH]
+
+
+def test_every_row_is_read_though_only_some_are_collected(spark: SparkSession) -> None:
+    """A stateful operator keeps its state when its partition ends: cut short, it would keep none."""
+    seen = spark.sparkContext.accumulator(0)
+
+    def through(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            seen.add(batch.num_rows)
+            yield batch
+
+    frame = spark.range(0, 100_000, 1, 2).mapInArrow(through, "id long")
+    assert Size(small_epoch_bytes=1_000).collect(rows.with_hash(frame), IDLE) is None
+    assert seen.value == 100_000

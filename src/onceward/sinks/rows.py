@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows
 from pyspark.sql.types import ArrayType, BinaryType, DataType, MapType, StructField, StructType, VariantType
@@ -23,6 +24,8 @@ from onceward.sinks.parcel import Parcel, packed
 
 HASH: Final = "__onceward_hash"
 SMALL_EPOCH_BYTES: Final = 10 << 20
+PLACE: Final = "__onceward_place"
+LEAST_ROWS: Final = 1000  # that a partition may always give
 ASSUMED_ROW_BYTES: Final = 250  # until an epoch has shown how large its rows are
 # Everything that tells two values apart: fields that are null, and times to the microsecond.
 _AS_TEXT: Final = (
@@ -37,19 +40,62 @@ Work = Callable[[Iterator[pa.RecordBatch]], Iterable[Report]]
 
 @dataclass(slots=True)
 class Size:
-    """Whether an epoch is small enough to be collected; learns how much comes out for what goes in."""
+    """Whether an epoch is small enough to be collected; learns how much comes out for what goes in.
+
+    Input does not bound output: a watermark may close a million windows in an epoch without a single record. So what
+    is expected to be small is collected within bounds (`collect`), and an epoch that breaks them goes over tasks.
+    """
 
     small_epoch_bytes: int = SMALL_EPOCH_BYTES
     _bytes_per_input: float = float(ASSUMED_ROW_BYTES)
+    _without_input: float = 0.0  # bytes written by epochs that had no input
+    _row_bytes: float = float(ASSUMED_ROW_BYTES)  # of a row written
 
     def is_small(self, context: EpochContext) -> bool:
         """Only where the sources tell how many records the epoch has."""
-        return context.input_rows is not None and context.input_rows * self._bytes_per_input <= self.small_epoch_bytes
+        if context.input_rows is None:
+            return False
+        expected = context.input_rows * self._bytes_per_input if context.input_rows else self._without_input
+        return expected <= self.small_epoch_bytes
 
     def learn(self, context: EpochContext, output_bytes: int) -> None:
         """Up at once, down slowly."""
         if context.input_rows:
             self._bytes_per_input = max(0.9 * self._bytes_per_input, output_bytes / context.input_rows)
+        elif context.input_rows == 0:
+            self._without_input = max(0.9 * self._without_input, float(output_bytes))
+
+    def learn_rows(self, context: EpochContext, rows: int) -> None:
+        """The same, where only the number of rows is known, as after tasks."""
+        self.learn(context, int(rows * self._row_bytes))
+
+    def collect(self, rows: DataFrame, context: EpochContext) -> pa.Table | None:
+        """The rows as Arrow, or None if they are not to be collected, or turn out to be too many.
+
+        Each partition gives its first rows only, and all of them are read nevertheless: stateful operators keep their
+        state when a partition ends, so none may be cut short. A second try goes over tasks: it may have been too much.
+        """
+        if context.attempt > 1 or not self.is_small(context):
+            return None
+        bound = self._rows_per_partition(rows)
+        # The lower 33 bits of Spark's id are the row's place in its partition.
+        place = f"monotonically_increasing_id() & {(1 << 33) - 1}L"
+        table = rows.selectExpr("*", f"{place} as {PLACE}").where(f"{PLACE} <= {bound}").toArrow()
+        places, found = table.column(PLACE), table.drop_columns([PLACE])
+        if found.num_rows > bound and pc.max(places).as_py() >= bound:
+            return None
+        if found.num_rows:
+            self._row_bytes = max(0.9 * self._row_bytes, found.nbytes / found.num_rows)
+        self.learn(context, found.nbytes)
+        return found
+
+    def _rows_per_partition(self, rows: DataFrame) -> int:
+        """What a small epoch has, shared out evenly, and not too few for partitions of uneven size."""
+        spark = rows.sparkSession
+        partitions = max(
+            int(spark.conf.get("spark.sql.shuffle.partitions") or 1), spark.sparkContext.defaultParallelism
+        )
+        return max(int(self.small_epoch_bytes / self._row_bytes / partitions), LEAST_ROWS)
 
 
 def run(rows: DataFrame, context: EpochContext, size: Size, work: Work) -> list[Report]:
@@ -58,16 +104,24 @@ def run(rows: DataFrame, context: EpochContext, size: Size, work: Work) -> list[
     `work` must be picklable and must not look at anything but its argument and what it carries.
     """
     prepared = with_hash(rows)
-    if context.attempt == 1 and size.is_small(context):  # a second try goes over tasks: it may have been too much
-        table = prepared.toArrow()
-        size.learn(context, table.nbytes)
-        return list(work(iter(table.to_batches())))
-    with packed(rows.sparkSession, work) as parcel:
+    table = size.collect(prepared, context)
+    return run_here(table, work) if table is not None else run_in_tasks(prepared, context, size, work)
+
+
+def run_here(table: pa.Table, work: Work) -> list[Report]:
+    """In this process, over what was collected."""
+    return list(work(iter(table.to_batches())))
+
+
+def run_in_tasks(prepared: DataFrame, context: EpochContext, size: Size, work: Work) -> list[Report]:
+    """In Spark's tasks, over rows that have their hashes."""
+    with packed(prepared.sparkSession, work) as parcel:
         collected = prepared.mapInArrow(_in_task(parcel), "report string").collect()
     reports: list[Report] = [json.loads(row.report) for row in collected]
     for report in reports:
         if "error" in report:
             raise revive(report["error"], report["message"])
+    size.learn_rows(context, sum(report.get("rows", 0) for report in reports))
     return reports
 
 

@@ -54,18 +54,18 @@ def test_a_work_function_that_runs_twice_counts_once(
     spark: SparkSession, database: Database, opened: Opens, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two runs of one task that both succeed, of which Spark knows one: as with a stage that is run again."""
-    real = epoch_rows.run
+    real = epoch_rows.run_in_tasks
 
     def run_twice(rows: Any, context: Any, size: Any, work: Any) -> Any:
-        list(pickle.loads(pickle.dumps(work))(iter(epoch_rows.with_hash(rows).toArrow().to_batches())))
+        list(pickle.loads(pickle.dumps(work))(iter(rows.toArrow().to_batches())))
         return real(rows, context, size, work)
 
-    monkeypatch.setattr(epoch_rows, "run", run_twice)
+    monkeypatch.setattr(epoch_rows, "run_in_tasks", run_twice)
     sink, context = opened(table="target", mode="append"), EpochContext(epoch=0)
     sink.begin(context)
     outcome = sink.write(context, spark.range(100))
     sink.commit(context, sink.pre_commit(context, outcome))
-    assert database.column("SELECT count(*), count(DISTINCT id) FROM target") == [100]
+    assert database.admin("SELECT count(*), count(DISTINCT id) FROM target") == [(100, 100)]
     assert outcome == sink.digest(context, spark.range(100))
 
 
@@ -81,6 +81,22 @@ def test_tasks_without_rows_and_many_tasks_are_fine(
     last = sink.last_commit()
     assert last is not None
     assert last.epoch == 2
+
+
+@pytest.mark.parametrize("guarantee", [Guarantee.EXACTLY_ONCE, Guarantee.AT_LEAST_ONCE])
+def test_an_epoch_that_turns_out_to_be_large_goes_over_tasks(
+    spark: SparkSession, database: Database, opened: Opens, guarantee: Guarantee
+) -> None:
+    """A watermark that closes many windows in an epoch without input: too many for the driver, and each row once."""
+    sink = opened(table="target", guarantee=guarantee, small_epoch_bytes=1_000_000)
+    context = EpochContext(epoch=0, input_rows=0)
+    sink.begin(context)
+    outcome = sink.write(context, spark.range(0, 50_000, 1, 2))
+    committable = sink.pre_commit(context, outcome)
+    assert committable.get("direct") or len(committable["tries"]) == 2, "written by the driver"
+    sink.commit(context, committable)
+    assert outcome.rows == 50_000
+    assert database.admin("SELECT count(*), count(DISTINCT id) FROM target") == [(50_000, 50_000)]
 
 
 def test_what_is_shipped_to_tasks_prints_no_secret(database: Database) -> None:

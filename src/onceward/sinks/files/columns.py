@@ -24,7 +24,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from onceward.errors import InvalidRows
+from onceward.errors import ConfigurationError, InvalidRows
 
 LINE: Final = "__onceward_line"
 PARTITION: Final = "__onceward_partition_"
@@ -95,6 +95,19 @@ class FileColumns:
     def _data(self, schema: StructType) -> list[str]:
         apart = {name.lower() for name in self.partition_by}
         return [name for name in schema.names if name.lower() not in apart]
+
+
+def require_names(epoch_column: str, partition_by: tuple[str, ...]) -> None:
+    """Names that can be directories, each once."""
+    names = [epoch_column, *partition_by]
+    if len({name.lower() for name in names}) < len(names):
+        raise ConfigurationError(f"epoch_column={epoch_column!r} and partition_by={partition_by} name a column twice")
+    for name in names:
+        if not name or name.startswith((".", "_")):
+            raise ConfigurationError(
+                f"{name!r} cannot be a directory's name in epoch_column or partition_by: readers pass over names that "
+                "begin with '.' or '_'"
+            )
 
 
 def _unwritable(data_type: DataType, file_format: str) -> str:

@@ -8,36 +8,26 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Literal
 
-import msgspec
 from pyspark.sql import DataFrame
 
 from onceward.epoch.contract import Committable, EpochContext, Guarantee, LastCommit, Owner, TwoPhaseCommitSink
 from onceward.epoch.outcome import MODULUS, Outcome
 from onceward.epoch.recovery import require_ours
-from onceward.epoch.sealed import seal, unseal
-from onceward.errors import ConfigurationError, HomeMismatch, SinkUnreachable, TargetUnusable
+from onceward.epoch.sealed import seal
+from onceward.errors import HomeMismatch, SinkUnreachable, TargetUnusable
 from onceward.sinks import rows as shared
-from onceward.sinks.files import location, markers
-from onceward.sinks.files.columns import FileColumns
+from onceward.sinks.files import location, markers, ownership
+from onceward.sinks.files.columns import FileColumns, require_names
 from onceward.sinks.files.encoding import Encoding, checked
 from onceward.sinks.files.failures import explained
-from onceward.sinks.files.layout import FORMAT, MANIFEST, Manifest
+from onceward.sinks.files.layout import MANIFEST, Manifest
 from onceward.sinks.files.staging import Staging, Try, make_folders, sync_directory, write_synced
 from onceward.sinks.files.target import Target, lost
 from onceward.sinks.files.writing import WriteFiles
 from onceward.sinks.succession import Succession, require_predecessor
 
 VERSION: Final = 1  # of the committable
-OWNER: Final = "owner.json"
 _WAY_OUT: Final = "Restore the target and its staging place together, to a state that has what the epoch follows:"
-
-
-class Deed(msgspec.Struct, frozen=True, kw_only=True):
-    """Who may write to a target."""
-
-    format: int = FORMAT
-    pipeline: str
-    sink: str
 
 
 class FileSink(TwoPhaseCommitSink):
@@ -72,7 +62,7 @@ class FileSink(TwoPhaseCommitSink):
         self.epoch_column = epoch_column
         self.header = header
         self.small_epoch_bytes = small_epoch_bytes
-        _require_names(self.epoch_column, self.partition_by)
+        require_names(self.epoch_column, self.partition_by)
         self._columns = FileColumns(format=format, partition_by=self.partition_by, epoch_column=epoch_column)
         self._target = Target(self.path, epoch_column)
         self._size = shared.Size(small_epoch_bytes)
@@ -94,7 +84,7 @@ class FileSink(TwoPhaseCommitSink):
         if self._exactly_once and (last := self._last_commit()) is not None:
             require_ours(owner, owner.sink, last)
         location.open_both(self.path, self.staging)
-        self._require_ours()
+        ownership.require_ours(self._staging, self.path, owner)
         location.require_room_for(self.path, self.epoch_column)
         with explained("write to", self.staging):
             self._staging.have(markers.FOLDER)
@@ -265,18 +255,6 @@ class FileSink(TwoPhaseCommitSink):
         """Written by a process that this one has replaced."""
         return staged.lineage != self.owner.lineage or staged.term < self.owner.term
 
-    def _require_ours(self) -> None:
-        mine = Deed(pipeline=self.owner.pipeline, sink=self.owner.sink)
-        with explained("write to", self.staging):
-            data = self._staging.claim(OWNER, seal(mine))
-        deed = unseal(data, Deed, str(self.staging / OWNER), FORMAT)
-        if deed != mine:
-            raise TargetUnusable(
-                f"{self.path} belongs to sink {deed.sink!r} of pipeline {deed.pipeline!r}, so sink {mine.sink!r} of "
-                f"pipeline {mine.pipeline!r} may not write to it: give it a path of its own. If the other one is gone "
-                f"for good, delete {self.staging}."
-            )
-
     def _manifest(self, context: EpochContext, outcome: Outcome, files: int) -> Manifest:
         return Manifest(
             pipeline=self.owner.pipeline,
@@ -306,15 +284,3 @@ class FileSink(TwoPhaseCommitSink):
     @property
     def _exactly_once(self) -> bool:
         return self.owner.guarantee is Guarantee.EXACTLY_ONCE
-
-
-def _require_names(epoch_column: str, partition_by: tuple[str, ...]) -> None:
-    names = [epoch_column, *partition_by]
-    if len({name.lower() for name in names}) < len(names):
-        raise ConfigurationError(f"epoch_column={epoch_column!r} and partition_by={partition_by} name a column twice")
-    for name in names:
-        if not name or name.startswith((".", "_")):
-            raise ConfigurationError(
-                f"{name!r} cannot be a directory's name in epoch_column or partition_by: readers pass over names that "
-                "begin with '.' or '_'"
-            )

@@ -35,14 +35,19 @@ def last_commit(owner: Owner, properties: Texts, summaries: Iterable[Texts]) -> 
     if (text := properties.get(_base(owner))) is not None:
         found = _parse(text, _base(owner))
         return LastCommit(lineage=found.lineage, epoch=found.epoch, term=found.term)
-    for summary in summaries:
-        if _is_ours(owner, summary):
-            return LastCommit(
-                lineage=summary["onceward.lineage"],
-                epoch=int(summary["onceward.epoch"]),
-                term=int(summary["onceward.term"]),
-            )
-    return None
+    return _newest(owner, summaries)
+
+
+def in_sight(
+    owner: Owner, told: LastCommit | None, history: Iterable[Texts], undone: Iterable[Texts]
+) -> LastCommit | None:
+    """The last commit that readers see: a table that was rolled back keeps its properties, and its old snapshots.
+
+    history: summaries of the current snapshot and those it was made from, the newest first, as far as they are known;
+    undone: of snapshots that are newer than the current one. Where ours have all expired, the properties count.
+    """
+    found = _newest(owner, history)
+    return told if found is None and _newest(owner, undone) is None else found
 
 
 def last_epoch(owner: Owner, properties: Texts, summaries: Iterable[Texts]) -> int | None:
@@ -88,6 +93,17 @@ def _parse(text: str, name: str) -> _Marker:
             f"to {FORMAT}"
         )
     return found
+
+
+def _newest(owner: Owner, summaries: Iterable[Texts]) -> LastCommit | None:
+    for summary in summaries:
+        if _is_ours(owner, summary):
+            return LastCommit(
+                lineage=summary["onceward.lineage"],
+                epoch=int(summary["onceward.epoch"]),
+                term=int(summary["onceward.term"]),
+            )
+    return None
 
 
 def _is_ours(owner: Owner, summary: Texts) -> bool:

@@ -31,6 +31,7 @@ from pyiceberg.io.pyarrow import (
 )
 from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 from pyiceberg.table import Table, TableProperties
+from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.utils.properties import property_as_bool
 from pyspark.sql.types import StructType
 
@@ -118,8 +119,9 @@ class IcebergReading(Reading):
         self._lake = lake
         self._table = table
         newest_first = sorted(table.snapshots(), key=lambda snapshot: snapshot.sequence_number or 0, reverse=True)
-        summaries = [found.summary.additional_properties for found in newest_first if found.summary is not None]
-        self.last = marker.last_commit(lake.owner, table.properties, summaries)
+        summaries = _summaries(newest_first)
+        told = marker.last_commit(lake.owner, table.properties, summaries)
+        self.last = marker.in_sight(lake.owner, told, *_history(table))
         self.epoch = marker.last_epoch(lake.owner, table.properties, summaries)
         self._io = table.io if isinstance(table.io, PyArrowFileIO) else PyArrowFileIO(table.io.properties)
         self._data = table.location_provider().data_path
@@ -241,3 +243,20 @@ class IcebergReading(Reading):
         scheme, host, path = PyArrowFileIO.parse_location(location, self._io.properties)
         filesystem = fs.LocalFileSystem() if scheme == "file" else self._io.fs_by_scheme(scheme, host)
         return Place(filesystem, path.rstrip("/"))
+
+
+def _history(table: Table) -> tuple[list[Mapping[str, str]], list[Mapping[str, str]]]:
+    """Summaries of the current snapshot and those before it, then of those that a rollback has undone."""
+    known = {snapshot.snapshot_id: snapshot for snapshot in table.snapshots()}
+    current = table.current_snapshot()
+    newest = (current.sequence_number or 0) if current is not None else -1
+    undone = [found for found in known.values() if (found.sequence_number or 0) > newest]
+    before, following = [], current
+    while following is not None:
+        before.append(known.pop(following.snapshot_id))
+        following = known.get(following.parent_snapshot_id) if following.parent_snapshot_id is not None else None
+    return _summaries(before), _summaries(undone)
+
+
+def _summaries(snapshots: list[Snapshot]) -> list[Mapping[str, str]]:
+    return [found.summary.additional_properties for found in snapshots if found.summary is not None]

@@ -8,6 +8,7 @@ import time
 from collections.abc import Mapping
 from typing import Any, Final, Literal
 
+import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from onceward import crashpoints
@@ -24,7 +25,7 @@ from onceward.sinks.kafka.encoding import Catalog, Encoder
 from onceward.sinks.kafka.rows import KafkaRows
 from onceward.sinks.kafka.tasks import Work
 from onceward.sinks.kafka.transactional import TransactionalKafka
-from onceward.sinks.rows import ASSUMED_ROW_BYTES, SMALL_EPOCH_BYTES, Size
+from onceward.sinks.rows import SMALL_EPOCH_BYTES, Size
 
 TRANSACTION_TIMEOUT_MS: Final = 60_000  # Kafka's own default; a longer epoch is redone with twice as much
 CATALOG_AGE_S: Final = 10.0  # how long a topic's partition count and limits are taken for granted
@@ -111,13 +112,13 @@ class KafkaSink(TransactionalKafka):
         self._refresh_catalog(force=context.attempt > 1)
         # A second try takes the long way with a shuffle: the rows may have been too many to collect, or two tasks
         # may have met on one partition.
-        if context.attempt == 1 and self._size.is_small(context):
-            return self._write_here(context, prepared)
+        if (table := self._size.collect(prepared, context)) is not None:
+            return self._write_here(context, table)
         work = self._work(context, self.identity)
         outcome = (
             jobs.write_preserved(prepared, work) if preserve and context.attempt == 1 else jobs.write(prepared, work)
         )
-        self._size.learn(context, outcome.rows * ASSUMED_ROW_BYTES)
+        self._size.learn_rows(context, outcome.rows)
         return outcome
 
     def pre_commit(self, context: EpochContext, outcome: Outcome) -> Committable:
@@ -140,8 +141,8 @@ class KafkaSink(TransactionalKafka):
     def digest(self, context: EpochContext, rows: DataFrame) -> Outcome:
         """What the rows would write."""
         prepared = self._rows.of(rows)
-        if self._size.is_small(context):
-            return Outcome.of(self._encoder().digest(prepared.toArrow()))
+        if (table := self._size.collect(prepared, context)) is not None:
+            return Outcome.of(self._encoder().digest(table))
         return jobs.digest(prepared, self._work(context, NOBODY))
 
     def describe(self) -> Mapping[str, Any] | None:
@@ -161,10 +162,8 @@ class KafkaSink(TransactionalKafka):
         """Close connections. An open transaction is aborted by the next start, or by its timeout."""
         self.wire.close()
 
-    def _write_here(self, context: EpochContext, prepared: DataFrame) -> Outcome:
-        """The short way: collect as Arrow, encode and send from the driver. Repeated tasks do no harm here."""
-        table = prepared.toArrow()
-        self._size.learn(context, table.nbytes)
+    def _write_here(self, context: EpochContext, table: pa.Table) -> Outcome:
+        """The short way: encode and send from the driver what was collected. Repeated tasks do no harm here."""
         sender = Sender(self.wire, self.identity, self._transactional_id())
         parts: list[tuple[TopicPartition, PartitionOutcome]] = []
         for place, batch in self._encoder().encode(table):

@@ -118,11 +118,16 @@ class PostgresSink(TwoPhaseCommitSink):
     def write(self, context: EpochContext, rows: DataFrame) -> Outcome:
         """Copy the rows into a staging table; or, under a weaker guarantee, into the target itself."""
         shape = self._shape_of(rows.schema, fresh=context.attempt > 1)
-        short = context.attempt == 1 and self._size.is_small(context)  # as `run` decides it
         stage = Table(self.schema, str(StagingName.of(self.owner, context))) if self._exactly_once else None
         with translated(f"copying rows of epoch {context.epoch} for {shape.target.table}", blame_rows=True):
+            prepared = epoch_rows.with_hash(shape.layout.prepared(rows))
+            table = self._size.collect(prepared, context)
+            short = table is not None
             work = self._work(context, shape, stage, short=short)
-            reports = epoch_rows.run(shape.layout.prepared(rows), context, self._size, work)
+            if table is not None:
+                reports = epoch_rows.run_here(table, work)
+            else:
+                reports = epoch_rows.run_in_tasks(prepared, context, self._size, work)
         count = sum(report["rows"] for report in reports)
         tries = None if short else tuple(report["try"] for report in reports if report["rows"])
         self._staged = Staged(stage if count else None, tries, count, shape)
