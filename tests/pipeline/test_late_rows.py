@@ -64,14 +64,14 @@ def test_a_row_behind_the_watermark_stops_the_pipeline_before_its_epoch_is_out(
 
 
 @pytest.mark.parametrize("guarantee", ["at-least-once", "at-most-once"])
-def test_a_weaker_guarantee_stops_too_and_says_that_the_rest_may_be_out(
+def test_a_weaker_guarantee_stops_too_and_says_that_the_rest_may_be_visible(
     pipeline: Any, kafka: Kafka, guarantee: str
 ) -> None:
     kafka.feed(pipeline.source, [("a", str(10 * HOUR))])
     query = pipeline(deduplicated, on_late_rows="fail", guarantee=guarantee).start(trigger="100ms")
     query.process_all_available()
     kafka.feed(pipeline.source, [("late", str(9 * HOUR)), ("b", str(10 * HOUR))])
-    with pytest.raises(RowsDropped, match=rf"The rest may be out \({guarantee}\)"):
+    with pytest.raises(RowsDropped, match=rf"The rest may be visible \({guarantee}\)"):
         query.wait(120)
 
 

@@ -116,7 +116,9 @@ class EpochRunner:
         if dropped := batch.late_rows():
             owner = self.taken.owner
             staged = owner.guarantee is Guarantee.EXACTLY_ONCE
-            visible = "Nothing of the epoch is visible" if staged else f"The rest may be ({owner.guarantee.value})"
+            visible = (
+                "Nothing of the epoch is visible" if staged else f"The rest may be visible ({owner.guarantee.value})"
+            )
             raise RowsDropped(
                 f"pipeline {owner.pipeline!r}, epoch {epoch}: Spark dropped {dropped} rows (or groups of rows) "
                 f"behind the watermark, and on_late_rows='fail' says that none may be. {visible}. "
