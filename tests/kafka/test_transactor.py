@@ -4,6 +4,7 @@ import socket
 import struct
 import subprocess
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from onceward.errors import (
     BrokerUnreachable,
     CommitUnproven,
     ConfigurationError,
+    EpochTooLong,
     TransactionsUnsupported,
 )
 from onceward.jars import broker_jars, java_command
@@ -332,9 +334,32 @@ class TestTimeout:
         transactor = lab.transactor(wire=wire, timeout_ms=500_000)
         assert lab.epoch(transactor, 0, {place: [b"0"]}).state is State.COMMITTED
         assert wire.denied
-        assert transactor.timeout_ms == 500_000
+        assert transactor.timeout_ms == 900_000  # not twice as much, but all there is
         assert lab.epoch(transactor, 1, {place: [b"1"]}).state is State.COMMITTED
         assert lab.read(place.topic) == [[b"0", b"1"]]
+
+    def test_an_epoch_that_outlasts_the_longest_transaction_stops_with_the_ways_out(
+        self, lab: Any, tmp_path: Path
+    ) -> None:
+        """C9: redone with the same time it would end the same way, again and again."""
+        with DevBroker(tmp_path, port=0, settings={"transaction.max.timeout.ms": "1500"}) as broker:
+            lab = type(lab)(broker)
+            place = TopicPartition(lab.topic(), 0)
+            transactor = lab.transactor(timeout_ms=1000)
+            for number, limit in enumerate((1500, 1500)):
+                transaction = transactor.begin(number)
+                lab.write(transactor.wire, transaction.identity, transactor.pipeline, {place: [b"too slow"]})
+                lab.eventually(lambda: lab.state_of(transactor.pipeline) == "CompleteAbort", "the broker's abort")
+                if number == 0:
+                    assert transactor.abort(transaction).state is State.ABORTED
+                else:
+                    with pytest.raises(
+                        EpochTooLong, match=r"2 s, the longest.*transaction\.max\.timeout\.ms.*--replan"
+                    ):
+                        transactor.abort(transaction)
+                assert transactor.timeout_ms == limit
+            assert lab.read(place.topic) == [[]]
+            lab.close()
 
     def test_a_timeout_above_the_brokers_maximum_names_both_settings(self, lab: Any) -> None:
         """Proof, bad input."""

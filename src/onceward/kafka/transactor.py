@@ -174,19 +174,24 @@ class Transactor:
                 )
             self._sleep(RETRY_S[min(tries, len(RETRY_S) - 1)])
             tries += 1
-        if reclaimed and transaction.state is State.ABORTED:
-            self._require_longer(transaction.epoch)
+        if transaction.state is State.ABORTED:
+            self._lengthen(transaction.epoch, asked=reclaimed)
         return transaction
 
-    def _require_longer(self, epoch: int) -> None:
-        """Redone with the same time, an epoch that needs more than the broker ever grants would end the same way."""
-        if self._at_limit and self._clock() - self._began_at > self.timeout_ms / 1000:
+    def _lengthen(self, epoch: int, *, asked: bool) -> None:
+        """An epoch that took longer than its timeout is redone with more time, unless the broker grants no more."""
+        if self._took_too_long() and not asked:
+            self._until_settled(lambda: self._reclaim(self.identity), "InitProducerId")
+        if self._at_limit and self._took_too_long():
             raise EpochTooLong(
                 f"pipeline {self.pipeline!r}, epoch {epoch} took longer than {self.timeout_ms / 1000:.0f} s, the "
                 "longest transaction that the broker allows (transaction.max.timeout.ms); it was aborted, nothing of "
                 "it is visible. Raise that setting on the brokers; or lower max_records_per_epoch and start once with "
                 "--replan (replan=True), which cuts the planned epoch into smaller ones."
             )
+
+    def _took_too_long(self) -> bool:
+        return self._clock() - self._began_at > self.timeout_ms / 1000
 
     def _event(self, transaction: EpochTransaction, answer: Code, *, found: bool | None) -> Event | None:
         """What an answer means in this state; None: not done yet, ask again."""
