@@ -86,8 +86,9 @@ class FileSink(TwoPhaseCommitSink):
         location.open_both(self.path, self.staging)
         ownership.require_ours(self._staging, self.path, owner)
         location.require_room_for(self.path, self.epoch_column)
-        with explained("write to", self.staging):
-            self._staging.have(markers.FOLDER)
+        if self._exactly_once:
+            with explained("write to", self.staging):
+                self._staging.have(markers.FOLDER)
         with explained("clean up", self.staging, decided=True):
             self._staging.sweep(lambda staged: not staged.ready and self._is_over(staged))
 
