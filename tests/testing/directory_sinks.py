@@ -102,6 +102,9 @@ class DecidingDirectorySink(DirectorySink, DecidingSink):
     def peek(self, pipeline: str) -> LastCommit | None:
         return self.last_commit()
 
+    def write_marker(self, last: LastCommit) -> None:
+        """Its files are its marker."""
+
     def commit(self, context: EpochContext, committable: Mapping[str, Any]) -> None:
         pass
 

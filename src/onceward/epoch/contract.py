@@ -14,11 +14,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum, StrEnum
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from onceward.epoch.outcome import Outcome, TopicPartition
 
 Committable = Mapping[str, Any]  # small JSON with a "version": it crosses crashes, and is read by later releases
+AFTER: Final = "after"  # in a committable: the epoch that the target must still hold; without the key nobody compares
 
 
 class Guarantee(StrEnum):

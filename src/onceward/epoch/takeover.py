@@ -12,7 +12,16 @@ import msgspec
 from onceward import crashpoints
 from onceward.epoch import plans
 from onceward.epoch.checkpoint import Checkpoint, kafka_positions
-from onceward.epoch.contract import DecidingSink, EpochContext, Guarantee, LastCommit, Owner, TwoPhaseCommitSink
+from onceward.epoch.contract import (
+    AFTER,
+    Committable,
+    DecidingSink,
+    EpochContext,
+    Guarantee,
+    LastCommit,
+    Owner,
+    TwoPhaseCommitSink,
+)
 from onceward.epoch.coordinator import Coordinator, Voted
 from onceward.epoch.decisions import Decisions
 from onceward.epoch.home import Home
@@ -278,7 +287,7 @@ class TakeOver:
 
     def _roll_forward(self, entry: Entry) -> str:
         parts = {
-            name: Voted(part.outcome, part.committable, dict(part.milliseconds))
+            name: Voted(part.outcome, self._committable(part), dict(part.milliseconds))
             for name, part in entry.sinks.items()
             if name != entry.decider
         }
@@ -308,6 +317,12 @@ class TakeOver:
             f"epoch {entry.epoch} was decided by {entry.decided_by} in term {entry.term} and not finished: committed "
             f"in {', '.join(parts)}"
         )
+
+    def _committable(self, part: SinkEntry) -> Committable:
+        """Who trusts the ledger has looked at what the target holds: it is not compared once more."""
+        if not self.consent.trust_ledger:
+            return part.committable
+        return {name: value for name, value in part.committable.items() if name != AFTER}
 
     def _give_up_what_was_begun(self) -> None:
         """At-most-once: from now on no earlier driver can begin the epoch after the last one that was begun."""

@@ -10,10 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from onceward.epoch.contract import LastCommit, Owner
+from onceward.epoch.contract import AFTER, LastCommit, Owner
 from onceward.errors import MarkerMissing
-
-AFTER: Final = "after"
 
 Predecessor = list[Any] | None  # lineage and epoch, as JSON has them; None: no epoch at all
 

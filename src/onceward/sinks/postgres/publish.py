@@ -10,7 +10,7 @@ from typing import Any, Final, Self
 
 from psycopg import Cursor, sql
 
-from onceward.epoch.contract import Committable, Owner
+from onceward.epoch.contract import AFTER, Committable, Owner
 from onceward.errors import StagingLost, TargetUnusable
 from onceward.sinks import succession
 from onceward.sinks.postgres import marker, staging
@@ -37,7 +37,7 @@ class Plan:
     key: tuple[str, ...]  # none: append
     rows: int
     digest: int
-    succession: Mapping[str, Any]  # which epoch it follows, under `succession.AFTER`
+    succession: Mapping[str, Any]  # which epoch it follows, under `AFTER`
 
     def encode(self) -> Committable:
         """As small JSON; the digest as text, since not every reader of JSON has 64 bits."""
@@ -53,7 +53,7 @@ class Plan:
                 f"this epoch was staged in format {committable.get('version')!r} of another release of Onceward, and "
                 f"this one reads formats {READABLE}; start the release that staged it"
             )
-        apart = ("version", succession.AFTER)
+        apart = ("version", AFTER)
         fields: dict[str, Any] = {name: value for name, value in committable.items() if name not in apart}
         fields["succession"] = {name: committable[name] for name in apart[1:] if name in committable}
         tries = fields["tries"]
@@ -105,7 +105,7 @@ def publish(cursor: Cursor[Row], owner: Owner, plan: Plan) -> None:
 
 def _way_out(owner: Owner, plan: Plan) -> str:
     """For a person who knows what the target holds: the statement that says so to the sink."""
-    after = plan.succession.get(succession.AFTER)
+    after = plan.succession.get(AFTER)
     told = (None, None, None) if after is None else (*after, plan.term)
     statement = sql.SQL(
         "INSERT INTO {} (pipeline, sink, owner_lineage, owner_term, lineage, epoch, term) VALUES ({}) "
