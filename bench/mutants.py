@@ -308,10 +308,8 @@ MUTANTS: Final = (
     Mutant(
         "an identity is not taken from the answer",
         "kafka/transactor.py",
-        "        if answer.error_code == 0:\n"
-        "            self._identity = Identity(answer.producer_id, answer.producer_epoch)\n"
-        "        return self._judge(answer.error_code, TRANSACTION)\n\n    def _fetch_marker",
-        "        return self._judge(answer.error_code, TRANSACTION)\n\n    def _fetch_marker",
+        "        self._identity = following or self._identity\n",
+        "",
         schedules=1500,
     ),
     Mutant(

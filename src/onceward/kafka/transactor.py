@@ -6,12 +6,8 @@ ownership and reading the marker, never by an abort.
 
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final
-
-from kafka.protocol.consumer import OffsetFetchRequest
-from kafka.protocol.producer import EndTxnRequest, InitProducerIdRequest, TxnOffsetCommitRequest
+from collections.abc import Callable, Mapping
+from typing import Final
 
 from onceward import crashpoints
 from onceward.epoch.outcome import Outcome, TopicPartition
@@ -24,24 +20,16 @@ from onceward.errors import (
     OncewardError,
 )
 from onceward.kafka import marker as markers
-from onceward.kafka.codes import Code, Meaning, code
-from onceward.kafka.marker import Marker
+from onceward.kafka.codes import Code, Meaning
+from onceward.kafka.requests import Committed, Requests
 from onceward.kafka.transaction import EpochTransaction, Event, Identity, State
-from onceward.kafka.wire import GROUP, TRANSACTION, AnswerLost, Wire
+from onceward.kafka.wire import AnswerLost, Wire
 
 RESOLVE_TIMEOUT_S: Final = 180.0  # a cluster that lost its coordinator has a new one long before this
 DEFAULT_MAX_TIMEOUT_MS: Final = 900_000  # Kafka's own transaction.max.timeout.ms, where it may not be asked
 RETRY_S: Final = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)  # 51 right after EndTxn lasts milliseconds
 
 log = logging.getLogger("onceward.kafka")
-
-
-@dataclass(frozen=True, slots=True)
-class Committed:
-    """What the pipeline's group holds: the last marker and the positions committed with it."""
-
-    marker: Marker | None
-    positions: Mapping[TopicPartition, int]
 
 
 class Transactor:
@@ -59,6 +47,7 @@ class Transactor:
         self.wire = wire
         self.pipeline = pipeline
         self.timeout_ms = timeout_ms
+        self._requests = Requests(wire, pipeline)
         self._clock = clock
         self._sleep = sleep
         self._identity: Identity | None = None
@@ -146,7 +135,7 @@ class Transactor:
         deadline, tries, found = self._clock() + RESOLVE_TIMEOUT_S, 0, list[Committed]()
         old, reclaimed = transaction.identity, False
         senders: Mapping[State, Callable[[], Code]] = {
-            State.MARKING: lambda: self._mark(old, positions, texts),
+            State.MARKING: lambda: self._requests.mark(old, positions, texts),
             State.COMMITTING: lambda: self._end(old, commit=True),
             State.ABORTING: lambda: self._end(old, commit=False),
             State.RECLAIMING: lambda: self._reclaim(old),
@@ -255,108 +244,17 @@ class Transactor:
         return self._init(old, self.timeout_ms)
 
     def _init(self, expected: Identity | None, timeout_ms: int) -> Code:
-        """InitProducerId; with an expected identity it succeeds only if nobody else has asked since (KIP-360)."""
-        answer = self.wire.call_coordinator(
-            self.pipeline,
-            TRANSACTION,
-            lambda: InitProducerIdRequest(
-                transactional_id=self.pipeline,
-                transaction_timeout_ms=timeout_ms,
-                producer_id=expected.producer_id if expected else -1,
-                producer_epoch=expected.producer_epoch if expected else -1,
-                enable2_pc=False,
-                keep_prepared_txn=False,
-            ),
-        )
-        if answer.error_code == 0:
-            self._identity = Identity(answer.producer_id, answer.producer_epoch)
-        return self._judge(answer.error_code, TRANSACTION)
-
-    def _mark(
-        self, identity: Identity, positions: Mapping[TopicPartition, int], texts: Mapping[TopicPartition, str]
-    ) -> Code:
-        topic = TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic
-        partition = topic.TxnOffsetCommitRequestPartition
-        topics: dict[str, list[object]] = {}
-        for place, offset in sorted(positions.items()):
-            entry = partition(
-                partition_index=place.partition,
-                committed_offset=offset,
-                committed_leader_epoch=-1,
-                committed_metadata=texts[place],
-            )
-            topics.setdefault(place.topic, []).append(entry)
-        answer = self.wire.call_coordinator(
-            self.pipeline,
-            GROUP,
-            lambda: TxnOffsetCommitRequest(
-                transactional_id=self.pipeline,
-                group_id=self.pipeline,
-                producer_id=identity.producer_id,
-                producer_epoch=identity.producer_epoch,
-                generation_id=-1,
-                member_id="",
-                group_instance_id=None,
-                topics=[topic(name=name, partitions=partitions) for name, partitions in topics.items()],
-            ),
-        )
-        numbers = [partition.error_code for topic in answer.topics for partition in topic.partitions]
-        return self._judge(next((number for number in numbers if number), 0), GROUP)
+        answer, identity = self._requests.init(expected, timeout_ms)
+        self._identity = identity or self._identity
+        return answer
 
     def _end(self, identity: Identity, *, commit: bool) -> Code:
-        answer = self.wire.call_coordinator(
-            self.pipeline,
-            TRANSACTION,
-            lambda: EndTxnRequest(
-                transactional_id=self.pipeline,
-                producer_id=identity.producer_id,
-                producer_epoch=identity.producer_epoch,
-                committed=commit,
-            ),
-        )
-        if answer.error_code == 0:
-            self._identity = Identity(answer.producer_id, answer.producer_epoch)
-        return self._judge(answer.error_code, TRANSACTION)
+        answer, following = self._requests.end(identity, commit=commit)
+        self._identity = following or self._identity
+        return answer
 
     def _fetch_marker(self, found: list[Committed], *, stable: bool = True) -> Code:
-        group = OffsetFetchRequest.OffsetFetchRequestGroup
-        answer = self.wire.call_coordinator(
-            self.pipeline,
-            GROUP,
-            lambda: OffsetFetchRequest(
-                groups=[group(group_id=self.pipeline, member_id=None, member_epoch=-1, topics=None)],
-                require_stable=stable,
-                max_version=9,  # 10 wants topic ids
-            ),
-        ).groups[0]
-        partitions = [(topic.name, partition) for topic in answer.topics for partition in topic.partitions]
-        number = next((n for n in (answer.error_code, *(part.error_code for _, part in partitions)) if n), 0)
-        if number == 0:
-            found.append(_committed(partitions))
-        return self._judge(number, GROUP)
-
-    def _judge(self, number: int, kind: int) -> Code:
-        found = code(number)
-        if found.meaning is Meaning.MOVED:
-            self.wire.forget_coordinator(self.pipeline, kind)
-        return found
-
-
-def _committed(partitions: Sequence[tuple[str, Any]]) -> Committed:
-    """The newest marker, and the positions that were committed with it; without one, whatever the group holds."""
-    newest = markers.newest(part.metadata or "" for _, part in partitions)
-
-    def belongs(metadata: str) -> bool:
-        marker = markers.parse(metadata)
-        return newest is None or (
-            marker is not None and (marker.lineage, marker.epoch) == (newest.lineage, newest.epoch)
-        )
-
-    return Committed(
-        newest,
-        {
-            TopicPartition(name, part.partition_index): part.committed_offset
-            for name, part in partitions
-            if belongs(part.metadata or "")
-        },
-    )
+        answer, held = self._requests.fetch(stable=stable)
+        if held is not None:
+            found.append(held)
+        return answer

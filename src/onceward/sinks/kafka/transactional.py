@@ -12,8 +12,9 @@ from typing import Final
 from onceward.epoch.contract import Committable, DecidingSink, EpochContext, LastCommit, Owner, Verdict
 from onceward.epoch.outcome import Outcome, TopicPartition
 from onceward.errors import BrokerUnreachable, ConfigurationError, MarkerMissing, PipelineFenced
+from onceward.kafka.requests import Committed
 from onceward.kafka.transaction import EpochTransaction, Identity, State
-from onceward.kafka.transactor import Committed, Transactor
+from onceward.kafka.transactor import Transactor
 from onceward.kafka.wire import Wire
 
 MARKER_S: Final = 60.0  # until a marker that was committed can be read
