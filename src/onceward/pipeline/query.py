@@ -76,9 +76,11 @@ class Query:
 
     def exception(self) -> BaseException | None:
         """Why the pipeline stopped, if it failed: our own error where there is one."""
-        failure, failed = self._runner.failure or self._fenced, self.spark_query.exception()
+        failure, failed = self._runner.failure, self.spark_query.exception()
         if isinstance(failure, OncewardError):
             return failure  # rather than Spark's wrapping of it
+        if self._fenced is not None:
+            return self._fenced
         if failed is None or isinstance(failure, Stopping) or self._was_stopped(failed):
             return None
         return self._overtaken_meanwhile() or self._shared_checkpoint(failed) or input_lost(failure or failed) or failed
