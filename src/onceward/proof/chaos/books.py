@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Final
 
 from onceward.epoch import term as terms
-from onceward.epoch.home import CHECKPOINT, Home
+from onceward.epoch.checkpoint import Checkpoint
+from onceward.epoch.home import Home
 from onceward.epoch.inspection import epochs
 from onceward.epoch.ledger import RETAIN, Entry
 from onceward.errors import OncewardError
@@ -31,11 +32,11 @@ class Books:
 
     def last_commit(self) -> int:
         """The last epoch that Spark has finished; -1 if there is none."""
-        return max(_numbers(self.home / CHECKPOINT / "commits"), default=-1)
+        return max(_numbers(self._checkpoint() / "commits"), default=-1)
 
     def look(self) -> None:
         """Note the plans that are new."""
-        folder = self.home / CHECKPOINT / "offsets"
+        folder = self._checkpoint() / "offsets"
         for epoch in _numbers(folder):
             if epoch not in self.planned or epoch >= max(self.planned):
                 self._note(epoch, folder / str(epoch))
@@ -54,6 +55,10 @@ class Books:
     def ends(self) -> dict[Place, int]:
         """Where the last planned epoch ends."""
         return self.planned[max(self.planned)] if self.planned else {}
+
+    def _checkpoint(self) -> Path:
+        """Spark's folder of the newest driver; while a start takes it along, what is looked for may be gone."""
+        return self.home / Checkpoint.newest(Home.at(self.home)).folder
 
     def _note(self, epoch: int, file: Path) -> None:
         try:
