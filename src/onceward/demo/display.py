@@ -15,7 +15,7 @@ LINE_EVERY_S: Final = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """So far."""
+    """How many records each side has shown so far."""
 
     fed: int
     ours: int  # records visible in all the topics that the application makes

@@ -80,7 +80,6 @@ class Feeder(threading.Thread):
 
     @property
     def total(self) -> int:
-        """With the heartbeat."""
         return len(self._records) + 1
 
     @property

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Journal:
-    """One epoch's."""
+    """One epoch's steps: what each needs, and what it leaves in ledger and decisions."""
 
     def __init__(self, runner: "EpochRunner", context: EpochContext, positions: Positions, batch: Batch) -> None:
         self.runner, self.context, self.positions, self.batch = runner, context, positions, batch

@@ -13,7 +13,7 @@ from onceward.errors import HomeMismatch, MarkerMissing
 
 
 class Markers:
-    """One driver's expectations."""
+    """What this driver has committed to each sink, and must find there."""
 
     def __init__(self, pipeline: str, lineage: str, found: Mapping[str, LastCommit | None]) -> None:
         """`found`: what each sink that remembers held when the driver had recovered."""

@@ -41,7 +41,7 @@ class Holder(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Beat(msgspec.Struct, frozen=True, kw_only=True):
-    """The lease's counter."""
+    """The lease's counter, as it stands in its file."""
 
     format: int = FORMAT
     count: int
@@ -63,7 +63,7 @@ Numbered = TypeVar("Numbered", Holder, Start)
 
 @dataclass(slots=True)
 class Term:
-    """A claimed term."""
+    """The term that this driver has claimed."""
 
     storage: Storage
     number: int
@@ -71,7 +71,6 @@ class Term:
     count: int = 0
 
     def renew(self) -> None:
-        """Move the counter."""
         self.count += 1
         self._beat(released=False)
 

@@ -82,7 +82,6 @@ class KeptLookups:
 
 
 def encode(tables: Tables, lineage: str, epoch: int) -> bytes:
-    """A file's bytes."""
     streams = {name: _stream(name, table) for name, table in tables.items()}
     parts = [Part(name=name, rows=tables[name].num_rows, bytes=data.size) for name, data in streams.items()]
     header = Header(lineage=lineage, epoch=epoch, tables=parts)

@@ -51,7 +51,6 @@ class Query:
 
     @property
     def status(self) -> dict[str, Any]:
-        """Spark's status."""
         return dict(self.spark_query.status)
 
     @property

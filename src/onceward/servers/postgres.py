@@ -168,7 +168,6 @@ class PostgresServer:
         note.unlink(missing_ok=True)
 
     def _make(self) -> None:
-        """The data folder."""
         word = self._root / "password"
         word.touch(mode=0o600)
         word.write_text(self._password)

@@ -44,7 +44,6 @@ class Succession:
 
     @property
     def noted(self) -> Mapping[str, Any]:
-        """For the committable."""
         return {AFTER: self._after} if self._known else {}
 
 

@@ -85,7 +85,6 @@ class Process:
         return isinstance(self.sink, DecidingSink)
 
     def last_commit(self) -> LastCommit | None:
-        """The recovery question."""
         return self.sink.last_commit()
 
     def has_committed(self, epoch: int) -> bool:
@@ -117,7 +116,6 @@ class Process:
         return Prepared(context=context, ids=ids, text=_checked(self.sink.pre_commit(context, outcome)))
 
     def prepare(self, epoch: int, ids: Sequence[int], *, attempt: int = 1, input_rows: int | None = 10) -> Prepared:
-        """Begin, write, pre-commit."""
         context = self.begin(epoch, attempt=attempt, input_rows=input_rows)
         return self.pre_commit(context, self.write(context, ids), ids)
 
@@ -147,7 +145,6 @@ class Process:
         raise AssertionError(f"epoch {context.epoch} was proven not to be out {TRIES} times, with nobody about")
 
     def publish(self, prepared: Prepared) -> None:
-        """Decide and commit."""
         self.commit(self.decide_for_good(prepared))
 
     def finish(self, prepared: Prepared) -> None:
@@ -168,7 +165,6 @@ class Process:
         return prepared
 
     def abort(self, epoch: int, *, attempt: int = 1) -> None:
-        """Forget the epoch."""
         self.sink.abort(EpochContext(epoch=epoch, attempt=attempt))
 
 

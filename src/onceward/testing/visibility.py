@@ -13,7 +13,7 @@ from onceward.testing.rehearsal import Rehearsal, difference
 
 
 class Visibility:
-    """What readers see."""
+    """What readers may see, and when."""
 
     def test_nothing_is_visible_before_the_commit(self, rehearsal: Rehearsal) -> None:
         """Requirement B2: durable and not visible, until every sink has voted."""

@@ -21,7 +21,7 @@ _NUMBER: Final = re.compile(r"\d+")
 
 
 class Books:
-    """Of one home."""
+    """The logs and the ledger of one home, as they were seen so far."""
 
     def __init__(self, home: Path) -> None:
         self.home = home

@@ -47,7 +47,7 @@ class Life:
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """What can break."""
+    """What can break in this run."""
 
     brokers: int
     postgres: bool

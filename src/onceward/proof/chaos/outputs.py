@@ -48,7 +48,7 @@ class Topic:
 
 
 class Table:
-    """PostgreSQL."""
+    """The rows that the job has committed to PostgreSQL."""
 
     def __init__(self, places: Places) -> None:
         self._places = places

@@ -48,7 +48,6 @@ class Places(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def text(self) -> str:
-        """For the environment."""
         return msgspec.json.encode(self, enc_hook=str).decode()
 
     def topic(self, name: str) -> list[tuple[str | None, str | None]]:
@@ -56,7 +55,6 @@ class Places(msgspec.Struct, frozen=True, kw_only=True):
         return [(_text(message.key()), _text(message.value())) for message in read_topic(self.bootstrap, name)]
 
     def query(self, statement: str) -> list[tuple[Any, ...]]:
-        """What PostgreSQL answers."""
         import psycopg
 
         if self.dsn is None:

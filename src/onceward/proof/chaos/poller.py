@@ -52,7 +52,6 @@ class Poller(threading.Thread):
             self._failure = repr(error)
 
     def end(self) -> None:
-        """No more looks."""
         self._over.set()
         if self.is_alive():
             self.join(60)

@@ -28,7 +28,7 @@ class Happening:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """One run, judged."""
+    """One run of the prover, judged."""
 
     subject: str  # the job: `built-in`, or the user's file
     command: str  # does it again

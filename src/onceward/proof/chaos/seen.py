@@ -58,7 +58,6 @@ class Seen:
         seconds: float | None = None,
         kill: bool = False,
     ) -> None:
-        """Something happened now."""
         self.happenings.append(Happening(self.now, kind, what, target, point, number, seconds, kill))
 
     def reached(self, point: str) -> None:

@@ -63,7 +63,6 @@ class Broker:
         self._next_id = first_id
 
     def create(self, topic: str, partitions: int) -> None:
-        """Make a topic."""
         for number in range(partitions):
             self.logs[topic, number] = PartitionLog()
 

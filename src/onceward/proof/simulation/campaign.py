@@ -41,7 +41,6 @@ class Tally:
     violation: Violation | None = None
 
     def add(self, run: Run) -> None:
-        """One more."""
         self.schedules += 1
         self.steps += run.steps
         self.drivers += run.drivers

@@ -34,7 +34,6 @@ class Disk:
         self.before.pop(name, None)
 
     def keep(self, name: str) -> None:
-        """For ever."""
         self.before.pop(name, None)
         self.fragile.discard(name)
 
@@ -97,7 +96,6 @@ class Mount:
         self._files = disk.files
 
     def read(self, name: str) -> bytes | None:
-        """The file's bytes."""
         if not name.startswith("decisions/"):  # a claimed slot never changes: no matter when it is read
             self._step("read", name)
         return self._files.get(name)

@@ -56,7 +56,6 @@ class Beside:
         self._waiting: deque[Work] = deque()
 
     def submit(self, work: Callable[[], None]) -> "Work":
-        """One more."""
         made = Work(work, self)
         self._waiting.append(made)
         if not self._lags:
@@ -64,7 +63,6 @@ class Beside:
         return made
 
     def close(self) -> None:
-        """All of it."""
         while self._waiting:
             self._waiting.popleft().carry_out()
 
@@ -83,7 +81,6 @@ class Work:
         self._error: Exception | None = None
 
     def carry_out(self) -> None:
-        """Once."""
         self.over = True
         try:
             self._work()
@@ -91,7 +88,6 @@ class Work:
             self._error = error
 
     def result(self) -> None:
-        """Wait for it."""
         self._beside.catch_up(self)
         if self._error is not None:
             raise self._error
@@ -104,11 +100,9 @@ class NoStop:
         self._world = world
 
     def is_set(self) -> bool:
-        """Never."""
         return False
 
     def wait(self, timeout: float) -> None:
-        """Time passes."""
         self._world.sleep(timeout)
 
 

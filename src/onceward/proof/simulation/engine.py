@@ -52,7 +52,6 @@ class Batch:
         yield dict.fromkeys(self._sinks, self)
 
     def count(self, rows: "Batch") -> Outcome:
-        """Number and digest."""
         return of_rows(rows.computed(0, 0))
 
     def late_rows(self) -> int:
@@ -60,7 +59,6 @@ class Batch:
         return 0
 
     def computed(self, term: int, attempt: int) -> list[Row]:
-        """Run the query."""
         state = dict(self._state)
         made = []
         for identifier, key in self._records:

@@ -72,7 +72,6 @@ class Agenda(Generic[T]):
         return sum(map(len, self._by_delays.values()))
 
     def add(self, item: T, delays: int) -> None:
-        """Once more."""
         self._by_delays.setdefault(delays, []).append(item)
 
     def pop(self) -> T:

@@ -35,7 +35,7 @@ class Fibre(Protocol):
 
 
 class GreenFibre:
-    """On a greenlet."""
+    """A driver on a greenlet."""
 
     def __init__(self, body: Callable[[], None]) -> None:
         self._outside: Any = None
@@ -62,7 +62,6 @@ class GreenFibre:
         self._outside.switch()
 
     def kill(self) -> None:
-        """Unwind it."""
         if self._inside:  # it has begun and not ended
             self._inside.parent = greenlet.getcurrent()
             self._inside.throw(Killed())
@@ -112,7 +111,6 @@ class ThreadFibre:
             raise Killed
 
     def kill(self) -> None:
-        """Unwind it."""
         if self._thread is not None and self.alive:
             self._doomed = True
             self.resume()

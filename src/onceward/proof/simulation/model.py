@@ -20,7 +20,7 @@ from onceward.proof.simulation.world import MAX_DRIVERS, MAX_STEPS, TRANSACTION_
 
 
 class ModelWorld(World):
-    """One life."""
+    """The world during one driver's life."""
 
     disk: CountedDisk
     model: "Model"
@@ -68,7 +68,6 @@ class ModelWorld(World):
         return ""
 
     def task_dies(self, about: object) -> int | None:
-        """Nor do tasks."""
         self.step("task", about)
         return None
 
@@ -94,7 +93,6 @@ class ModelWorld(World):
         return "delay", 0
 
     def later(self, steps: int, act: Callable[[], object], says: str, said: object = None) -> None:  # noqa: ARG002
-        """On its way."""
         self._break_silence(said)
         self.silent = repr(said)
         self.pending = (*self.pending, Message.of(said, self.clock, act))
@@ -161,7 +159,6 @@ class Model(Simulation):
         self._sizes: list[object] = []
 
     def first(self, crashes: int, delays: int) -> Start:
-        """Before everything."""
         return Start(key=b"", frozen=self._freeze(), crashes=crashes, delays=delays)
 
     def live(self, start: Start, plan: tuple[Other, ...]) -> Mapping[str, list[str]]:

@@ -109,19 +109,16 @@ class CountedDisk(Disk):
         self.sum = 0
 
     def put(self, name: str, data: bytes, *, fragile: bool = False) -> None:
-        """As ever."""
         old = self.files.get(name)
         super().put(name, data, fragile=fragile)
         self.sum = (self.sum + _number(name, data) - (_number(name, old) if old is not None else 0)) % WIDTH
 
     def drop(self, name: str) -> None:
-        """As ever."""
         old = self.files.get(name)
         super().drop(name)
         self.sum = (self.sum - (_number(name, old) if old is not None else 0)) % WIDTH
 
     def move(self, folder: str, to: str) -> bool:
-        """As ever."""
         before = {name: data for name, data in self.files.items() if name.startswith(f"{folder}/")}
         moved = super().move(folder, to)
         for name, data in before.items():

@@ -92,7 +92,6 @@ class StoreSink(TwoPhaseCommitSink):
         self.succession.forget()
 
     def last_commit(self) -> LastCommit | None:
-        """The marker."""
         return self.succession.told(self.call("marker", self._marker))
 
     def begin(self, context: EpochContext) -> None:

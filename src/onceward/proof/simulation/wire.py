@@ -40,7 +40,7 @@ class Produce(NamedTuple):
 
 
 class MemoryWire:
-    """One driver's connections."""
+    """One driver's connections to the broker in memory."""
 
     def __init__(self, world: World, broker: Broker) -> None:
         self._world, self._broker = world, broker

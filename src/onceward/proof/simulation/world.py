@@ -79,7 +79,6 @@ class World:
                 raise Killed
 
     def sleep(self, seconds: float) -> None:
-        """Time passes."""
         self.now += seconds
         self._waited += seconds
         if self._waited > TRANSACTION_TIMEOUT_S:

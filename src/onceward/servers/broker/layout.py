@@ -94,7 +94,6 @@ class Layout:
         return (self.ports[node - 1], *(detour.listener for detour in self.detours[node - 1 : node]))
 
     def properties(self, node: int, data: Path, settings: Mapping[str, str]) -> str:
-        """The node's server.properties."""
         voters = (f"{it}@{HOST}:{self.controller_ports[it - 1]}" for it in self.nodes)
         replicas, in_sync = (1, 1) if len(self.nodes) == 1 else (3, 2)
         lines = {

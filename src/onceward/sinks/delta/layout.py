@@ -37,14 +37,12 @@ class DeltaLayout:
         return pa.schema([field for field in self.table if field.name not in self.partition_by])
 
     def split(self, batch: pa.RecordBatch) -> Iterable[tuple[Key, pa.Table]]:
-        """Apart by partition."""
         rows = columns.conform(batch, self.table)
         keys = [rows.column(name) for name in self.partition_by]
         for values, part in columns.grouped(rows, keys):
             yield tuple(partition_text(value) for value in values), part.drop_columns(list(self.partition_by))
 
     def statistics(self, metadata: pq.FileMetaData) -> str:
-        """Number of rows."""
         return json.dumps({"numRecords": metadata.num_rows})
 
 

@@ -58,7 +58,6 @@ class DeltaLakeTable(LakeTable):
         self._known: _Known | None = None
 
     def read(self) -> Reading | None:
-        """Load its log."""
         try:
             reading = DeltaReading(self, DeltaTable(str(self.path)))
         except TableNotFoundError:

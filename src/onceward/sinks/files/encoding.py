@@ -40,7 +40,6 @@ class Encoding:
         return f".{self.format}.gz" if self.format != "parquet" and self.compression == "gzip" else f".{self.format}"
 
     def open(self, path: str) -> "OpenFile":
-        """A new file."""
         return ParquetFile(path, self.compression) if self.format == "parquet" else LinesFile(path, self)
 
 

@@ -33,7 +33,6 @@ class Marker(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def name(self) -> str:
-        """Of its file."""
         return f"{FOLDER}/{self.generation:06d}-{self.epoch:012d}-{self.lineage}.json"
 
 

@@ -100,7 +100,6 @@ class FileSink(TwoPhaseCommitSink):
         return self._succession.told(last)
 
     def begin(self, context: EpochContext) -> None:
-        """A staging place."""
         with explained("write into", self.staging):
             if self._exactly_once:
                 self._succession.begin(self.owner, context.epoch, self._last_commit())

@@ -39,7 +39,6 @@ class Try:
 
     @property
     def name(self) -> str:
-        """Of its directory."""
         step = "ready" if self.ready else "try"
         return f"{step}-{self.epoch:012d}-{self.term:06d}-{self.attempt}-{self.lineage}"
 
@@ -72,7 +71,6 @@ class Staging:
         return path
 
     def tries(self) -> Iterator[Try]:
-        """Everything staged."""
         for name in sorted(names_in(self.root)):
             if (staged := Try.parse(name)) is not None:
                 yield staged

@@ -37,7 +37,6 @@ class IcebergLayout:
         return schema_to_pyarrow(self.table)
 
     def split(self, batch: pa.RecordBatch) -> Iterable[tuple[Key, pa.Table]]:
-        """Apart by partition."""
         rows = columns.conform(batch, self.schema)
         for values, part in columns.grouped(rows, [self._transformed(field, rows) for field in self.spec.fields]):
             yield tuple(map(self._encoded, self.spec.fields, values)), part

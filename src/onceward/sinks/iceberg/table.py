@@ -75,7 +75,6 @@ class IcebergLakeTable(LakeTable):
         self.durable: set[str] = set()  # metadata files that this process has synced
 
     def read(self) -> Reading | None:
-        """Ask the catalogue."""
         try:
             table = self.catalog.load_table(self.identifier)
         except (NoSuchTableError, NoSuchNamespaceError):

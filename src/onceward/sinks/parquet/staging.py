@@ -70,7 +70,6 @@ class Place:
         return f"{self.path}/{name}"
 
     def make(self, folder: str) -> None:
-        """Have the folder."""
         self.filesystem.create_dir(self.at(folder), recursive=True)
 
     def open_output(self, name: str) -> Any:

@@ -124,7 +124,6 @@ class _Files:
             self._flush(max(self._open.values(), key=lambda file: file.waiting_bytes))
 
     def finish(self) -> list[StagedFile]:
-        """Close them all."""
         for key in list(self._open):
             self._close(key)
         return self._done

@@ -105,7 +105,6 @@ class Session:
         return self._connection is not None and not self._connection.closed
 
     def close(self) -> None:
-        """Close it."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None

@@ -189,7 +189,6 @@ class PostgresSink(TwoPhaseCommitSink):
         }
 
     def close(self) -> None:
-        """Close the connection."""
         self._session.close()
 
     @property
