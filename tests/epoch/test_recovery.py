@@ -112,6 +112,11 @@ class TestKafkaDecidesAlone:
         assert self.start(ledger, **facts, in_doubt="aborted") == Recovered(6)
         assert self.start(ledger, **facts, in_doubt="committed") == Recovered(7, on_trust=True)
 
+    def test_all_before_the_epoch_in_doubt_are_committed_though_nobody_has_recorded_them(self, ledger: Ledger) -> None:
+        """A power cut took Spark's commit log entry and ours of epoch 0; that epoch 1 was planned tells of it."""
+        facts: dict[str, Any] = {"pending": 1, "marked": True, "trust_ledger": True}
+        assert self.start(ledger, **facts, in_doubt="aborted") == Recovered(0, on_trust=True)
+
     def test_sparks_commit_log_is_evidence_enough(self, ledger: Ledger) -> None:
         facts: dict[str, Any] = {"recorded": entry(6), "pending": 7, "marked": True, "trust_ledger": True}
         assert self.start(ledger, **facts, seen=7) == Recovered(7, on_trust=True)

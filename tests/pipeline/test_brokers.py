@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from confluent_kafka import KafkaException
 from pyspark.sql import SparkSession
 
 import onceward as ow
@@ -50,7 +51,10 @@ def test_two_of_three_brokers_may_go_and_nothing_is_lost(
         fed += 50
 
     def all_there() -> bool:
-        return sorted(map(int, kafka.values(f"{name}-out"))) == list(range(fed))
+        try:
+            return sorted(map(int, kafka.values(f"{name}-out"))) == list(range(fed))
+        except KafkaException:  # the judge asks brokers that are gone, too
+            return False
 
     with pipeline.start() as query:
         feed()

@@ -85,7 +85,7 @@ def test_the_model_has_two_tasks_two_partitions_and_three_epochs_and_the_full_bo
 
 @pytest.mark.parametrize(
     "plant",
-    ["commit-before-acknowledged", "marker-before-fencing", "abort-after-unknown", "clean-up-in-doubt"],
+    ["commit-before-acknowledged", "prepared-not-written", "abort-after-unknown", "clean-up-in-doubt"],
 )
 def test_the_search_finds_a_planted_bug_and_the_schedule_that_shows_it(plant: str) -> None:
     """G3: what the search found as a way through its model breaks the same promise as a plain schedule."""

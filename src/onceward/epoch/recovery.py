@@ -197,6 +197,7 @@ def _on_trust(known: Known, ledger: Ledger) -> Recovered:
     """Without the marker: the ledger, whoever acts only after the decision, and last the person who starts it."""
     doubtful, committed = _doubtful(known, ledger), max(known.done, known.seen)
     if doubtful is not None:
+        committed = doubtful - 1  # none is planned before the one before it is committed everywhere
         if known.consent.in_doubt is None:
             raise MarkerMissing(
                 f"epoch {doubtful} of {known.pipeline!r} is in doubt: only the marker, which is gone, knew whether it "

@@ -150,7 +150,7 @@ class Transactor:
             else:
                 event = self._event(transaction, answer, found=committed(found[-1]) if found else None)
             if event is not None and event is not Event.ANSWER_LOST:
-                if event is Event.ACCEPTED and transaction.state is State.MARKING:
+                if event is Event.ACCEPTED and transaction.state is State.MARKING and transaction.epoch >= 0:
                     crashpoints.reach("marked", transaction.epoch)
                 transaction, tries = transaction.after(event), 0
                 reclaimed = reclaimed or transaction.state is State.RECLAIMING
