@@ -263,6 +263,9 @@ def test_with_one_of_three_brokers_killed_or_paused_the_others_serve_transaction
         stack.broker.kill(coordinator)
         writer.transaction()
         assert stack.broker.state(coordinator) == "stopped"
+        fresh = Wire(Cluster(stack.bootstrap))
+        assert fresh.coordinator(topic, TRANSACTION) != coordinator  # it has moved
+        fresh.close()
         stack.heal()
         paused = coordinator % 3 + 1
         stack.broker.pause(paused)
