@@ -74,6 +74,7 @@ MUTANTS: Final = (
         "            self.ledger.sync(recorded)",
         "            pass",
         ("tests/proof/test_findings.py",),
+        survives="the last epoch's entry is synced once more before the term begins",
     ),
     Mutant(
         "positions are not synced before the decision",
@@ -378,9 +379,9 @@ def _fails(command: list[str], copy: Path) -> bool:
     done = subprocess.run(
         [sys.executable, *command], cwd=ROOT, env=environment, capture_output=True, timeout=TIMEOUT_S, check=False
     )
-    if done.returncode not in (0, 1):
+    if done.returncode not in (0, 1, 3):  # 3: the simulation has found a broken promise
         raise SystemExit(f"{' '.join(command)} ended with {done.returncode}: {done.stderr.decode()[-2000:]}")
-    return done.returncode == 1
+    return done.returncode != 0
 
 
 if __name__ == "__main__":
