@@ -140,7 +140,7 @@ class TransactionalKafka(DecidingSink):
 
     def _await_marker(self, last: LastCommit) -> None:
         """EndTxn answers before its end markers are written, and a group's first offsets are not listed until then."""
-        deadline = self._clock() + MARKER_S
+        deadline, pause_s = self._clock() + MARKER_S, POLL_S
         while True:
             marker = self._require_transactor().read_marker().marker
             if marker is not None and (marker.lineage != last.lineage or marker.epoch >= last.epoch):
@@ -150,7 +150,8 @@ class TransactionalKafka(DecidingSink):
                     f"pipeline {self.owner.pipeline!r}: its marker was committed and cannot be read after "
                     f"{MARKER_S:.0f} s; check the brokers that hold __consumer_offsets"
                 )
-            self._sleep(POLL_S)
+            self._sleep(pause_s)
+            pause_s = min(2 * pause_s, 1.0)
 
     def _is_here(self, place: TopicPartition) -> bool:
         if place.topic not in self._present and place.topic not in self._absent:
