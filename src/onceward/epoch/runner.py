@@ -67,7 +67,7 @@ class EpochRunner:
         self._recording: tuple[Entry, Pending] | None = None  # the last entry, on its way to the disk
         self._renewing: Pending | None = None
         self._marked_at = self.clock()
-        self._before = self._known_end()
+        self._before: tuple[int, list[str]] | None = None  # the epoch before, and up to where it reads
 
     def __call__(self, batch: Batch, epoch: int) -> None:
         """One micro-batch. Whatever is raised here stops the query; it is kept for the user in its own type."""
@@ -151,7 +151,9 @@ class EpochRunner:
     def _run(self, batch: Batch, epoch: int) -> None:
         taken = self.taken
         positions = taken.checkpoint.positions(epoch)
-        if self._before is not None and self._before[0] == epoch - 1:
+        if self._before is None or self._before[0] != epoch - 1:
+            self._before = self._known_end(epoch - 1)  # at a start; a replay's predecessor, or the last committed one
+        if self._before is not None:
             require_continuity(taken.checkpoint, *self._before, positions)
         context = EpochContext(
             epoch=epoch,
@@ -269,11 +271,10 @@ class EpochRunner:
         finally:
             self._at_work.release()
 
-    def _known_end(self) -> tuple[int, list[str]] | None:
-        """Up to where the last committed epoch reads, if the ledger knows."""
-        committed = self.taken.recovered.committed
-        entry = self.taken.ledger.read(committed) if committed >= 0 else None
-        return (committed, entry.positions) if entry is not None and entry.positions else None
+    def _known_end(self, epoch: int) -> tuple[int, list[str]] | None:
+        """Up to where a committed epoch reads, if the ledger knows."""
+        entry = self.taken.ledger.read(epoch) if 0 <= epoch <= self.taken.recovered.committed else None
+        return (epoch, entry.positions) if entry is not None and entry.positions else None
 
     def _keep_on(self) -> None:
         """Between two tries of a commit."""

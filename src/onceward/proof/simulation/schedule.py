@@ -50,14 +50,19 @@ HEAVY: Final = frozenset(
     {"write", "claim", "sync", "log", "send", "answer", "send-end", "answer-end", "publish", "drop", "stage", "task",
      "vote"}
 )  # fmt: skip
-CRITICAL: Final = frozenset({"claim", "send-end", "answer-end", "publish"})
-PATIENCE: Final = 40  # steps that a fault waits for one that suits it
+BEFORE: Final = frozenset({"claim", "send-end"})
+AFTER: Final = frozenset({"answer-end", "publish"})
+_AROUND: Final = (BEFORE | AFTER, BEFORE | AFTER, BEFORE, AFTER)
+DECIDING: Final = 11  # the argument of a fault at the request of a decision
+DECIDED: Final = 15  # and at its answer
+PATIENCE: Final = 60  # steps that a fault waits for one that suits it
 
 
 class Fault(NamedTuple):
     """What goes wrong once the world has made `step` steps. `argument`: whose turn, how long, or which half is lost.
 
-    It also says where: of four, two happen at any step, one at a step that changes something, one around a decision.
+    It also says where: of four, two happen at any step, one at a step that changes something, one around a decision (at
+    its request, at its answer, or at either).
     """
 
     step: int
@@ -67,7 +72,10 @@ class Fault(NamedTuple):
     def fits(self, what: str, now: int) -> bool:
         """Whether it happens at this step."""
         where = self.argument % 4
-        return where < 2 or what in (HEAVY if where == 2 else CRITICAL) or now - self.step > PATIENCE
+        return where < 2 or what in (HEAVY if where == 2 else _AROUND[self.argument // 4 % 4]) or self._waited(now)
+
+    def _waited(self, now: int) -> bool:
+        return now - self.step > PATIENCE
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +117,9 @@ def scheduled(seed: int) -> Schedule:
         for _ in range(4 + int(dice() * 12)):
             step += 1 + int(dice() * 4)
             faults.append(Fault(step, "switch"))
+    if dice() < 0.05:  # dead at its decision, and its successor dead at its own: whose votes count?
+        step = int(dice() * shape.span)
+        faults += [Fault(step, "kill", DECIDING), Fault(step + 60 + int(dice() * 40), "kill", DECIDED)]
     small = dice() < 0.25
     return Schedule(seed, shape, tuple(sorted(faults)), max_producer_epoch=5 if small else 32_767)
 
