@@ -35,6 +35,9 @@ NOT_QUICK: Final = {
 
 # The witness: what in `make test` shows the same. Patterns are matched against the test's name with its parameters.
 COMBINATIONS: Final = {
+    "tests/kafka/test_dev_broker.py": {
+        "test_three_brokers_survive_*": "test_stack: three brokers, one of them killed or paused",
+    },
     "tests/pipeline/test_kills.py": {
         "test_a_driver_killed_at_every_named_point_*": "test_many_kills: every point, Kafka with all other sinks",
         "test_a_driver_killed_at_random_*": "test_chaos_runs: kills at random moments",
@@ -48,6 +51,7 @@ COMBINATIONS: Final = {
     },
     "tests/pipeline/test_many_kills.py": {
         "test_a_driver_killed_at_every_step_*[[]kafka-*]": "all sinks together; and without Kafka",
+        "test_a_driver_killed_at_every_step_*[[]all-sinks-*]": "all sinks, at the second one's vote and commit",
         "test_a_zombie_*[[]kafka-postgres-*]": "test_kills: a zombie where Kafka decides",
         "test_a_zombie_*[[]postgres-files-voted#2]": "after the decision, where more has been done",
         "test_an_epoch_in_doubt_*[[]*-*]": "all sinks together; both deciders, softly, in test_many_sinks",
