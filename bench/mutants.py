@@ -318,14 +318,14 @@ MUTANTS: Final = (
         "sinks/kafka/tasks.py",
         "    attempt = _context().attemptNumber()",
         "    attempt = 0",
-        ("tests/pipeline/test_recovery.py", "-k", "poisons"),
+        ("tests/sinks/kafka/test_tasks.py",),
     ),
     Mutant(
         "batches fly before the partition is enrolled",
         "kafka/sender.py",
         "        return len(self.flying) < (IN_FLIGHT if self.enrolled else 1)",
         "        return len(self.flying) < IN_FLIGHT",
-        ("tests/kafka/test_sender.py",),
+        ("tests/kafka/test_sender_answers.py",),
     ),
 )
 

@@ -5,20 +5,18 @@ import uuid
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
 import pytest
 from confluent_kafka import Consumer, KafkaError
 from confluent_kafka import TopicPartition as Place
 from kafka.protocol.admin.transactions import DescribeTransactionsRequest
 
 from onceward.epoch.outcome import Outcome, PartitionOutcome, TopicPartition
-from onceward.kafka.records import Columns, Compression, encode
 from onceward.kafka.sender import Sender
 from onceward.kafka.transaction import EpochTransaction, Identity
 from onceward.kafka.transactor import Transactor
 from onceward.kafka.wire import TRANSACTION, Cluster, Wire
 from onceward.servers.broker import DevBroker
+from support.leaders import payload
 
 WAIT_S = 60.0
 
@@ -65,15 +63,7 @@ class Lab:
 
     def payload(self, *values: bytes) -> bytes:
         """A record batch that no producer owns yet."""
-        (batch,) = encode(
-            Columns(value=pa.array(values, pa.binary())),
-            np.zeros(len(values), np.int32),
-            np.arange(len(values)),
-            compression=Compression.NONE,
-            max_batch_bytes=1 << 20,
-            timestamp_ms=time.time_ns() // 1_000_000,  # an old one would fall to the topic's retention
-        )
-        return batch.payload
+        return payload(*values, timestamp_ms=time.time_ns() // 1_000_000)  # an old one would fall to retention
 
     def write(
         self, wire: Wire, identity: Identity, transactional_id: str | None, rows: dict[TopicPartition, list[bytes]]
