@@ -307,6 +307,12 @@ def test_one_row_makes_one_batch() -> None:
     assert (batch.route, batch.count, read(batch)) == (12, 1, [Row(value=b"v")])
 
 
+def test_columns_without_a_type_say_nothing() -> None:
+    """What Spark makes of `lit(None)`."""
+    data = Columns(value=pa.array([b"v"]), key=pa.nulls(1), headers=pa.nulls(1), timestamp=pa.nulls(1))
+    assert encoded(data, [0]) == encoded(values(b"v"), [0])
+
+
 @pytest.mark.parametrize(
     ("data", "said"),
     [

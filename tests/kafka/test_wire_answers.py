@@ -1,0 +1,239 @@
+"""What the wire makes of each answer, and of none: the production wire on brokers that answer as the test says."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from kafka.errors import KafkaConnectionError, KafkaTimeoutError, SaslAuthenticationFailedError
+from kafka.protocol.metadata import MetadataRequest
+
+from onceward.errors import BrokerRefused, BrokerUnreachable, SecretUnavailable, TransactionsUnsupported
+from onceward.kafka.wire import CONNECT_TIMEOUT_S, GROUP, SETTLE_TIMEOUT_S, TRANSACTION, AnswerLost, Cluster, Wire
+from onceward.secret import Exposure
+from support.brokers import LOST, Brokers, said
+
+ANYTHING = MetadataRequest(topics=[], allow_auto_topic_creation=False)
+
+
+@pytest.fixture
+def brokers() -> Brokers:
+    return Brokers()
+
+
+@pytest.fixture
+def wire(brokers: Brokers, monkeypatch: pytest.MonkeyPatch) -> Wire:
+    return brokers.wire(monkeypatch)
+
+
+class TestConnecting:
+    def test_happens_at_first_use_once_and_again_after_a_close(self, brokers: Brokers, wire: Wire) -> None:
+        wire.close()
+        assert (brokers.opened, brokers.closed) == (0, 0)
+        assert wire.client() is wire.client()
+        wire.close()
+        wire.close()
+        assert (brokers.opened, brokers.closed) == (1, 1)
+        wire.client()
+        assert brokers.opened == 2
+
+    def test_hands_on_settings_under_the_clients_names_and_looks_secrets_up(
+        self, brokers: Brokers, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("KAFKA_PASSWORD", "hunter2")
+        settings = {"sasl.username": "me", "sasl.password": "${env:KAFKA_PASSWORD}", "client.id": "mine"}
+        brokers.wire(monkeypatch, **settings).client()
+        told = {name: brokers.settings[name] for name in ("sasl_plain_username", "sasl_plain_password", "client_id")}
+        assert told == {"sasl_plain_username": "me", "sasl_plain_password": "hunter2", "client_id": "mine"}
+
+    def test_without_the_secret_is_refused_before_anybody_is_called(
+        self, brokers: Brokers, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        with pytest.raises(SecretUnavailable, match="NOT_HERE"):
+            brokers.wire(monkeypatch, **{"sasl.password": "${env:NOT_HERE}"}).client()
+        assert brokers.opened == 0
+
+    def test_that_is_refused_names_the_address_and_leaves_no_connection(self, brokers: Brokers, wire: Wire) -> None:
+        brokers.refusal = KafkaTimeoutError("nobody")
+        with pytest.raises(BrokerUnreachable, match=r"no Kafka broker at brokers:9092 let us in \(KafkaTimeoutError"):
+            wire.client()
+        assert (brokers.closed, brokers.now) == (1, CONNECT_TIMEOUT_S)
+        brokers.refusal = None
+        assert wire.any_node() == 1
+
+    @pytest.mark.parametrize(
+        ("settings", "exposure"),
+        [
+            ({}, Exposure.NOTHING),
+            ({"sasl.username": "me"}, Exposure.NOTHING),
+            ({"sasl.password": "${env:A}"}, Exposure.REFERENCES),
+            ({"sasl.password": "${env:A}", "ssl.key.password": "clear"}, Exposure.CLEAR),
+        ],
+    )
+    def test_settings_tell_what_who_reads_them_learns_of_secrets(
+        self, settings: dict[str, str], exposure: Exposure
+    ) -> None:
+        assert Cluster("a:1", settings).exposure is exposure
+
+
+class TestCalls:
+    def test_a_broker_to_ask_is_waited_for_with_a_deadline(self, brokers: Brokers, wire: Wire) -> None:
+        brokers.nodes.extendleft([None, None])
+        assert wire.any_node() == 1
+        assert brokers.polled == [20, 20]
+        brokers.nodes.clear()
+        brokers.nodes.append(None)
+        with pytest.raises(BrokerUnreachable, match="no broker of brokers:9092 is reachable"):
+            wire.any_node()
+        assert brokers.now == pytest.approx(SETTLE_TIMEOUT_S, abs=1)
+
+    @pytest.mark.parametrize("error", [KafkaConnectionError("gone"), OSError("reset")])
+    def test_an_error_on_the_way_means_that_nobody_knows(self, brokers: Brokers, wire: Wire, error: Exception) -> None:
+        brokers.will("MetadataRequest", error)
+        with pytest.raises(AnswerLost, match=f"MetadataRequest to broker 1: {type(error).__name__}"):
+            wire.call(1, ANYTHING)
+
+    @pytest.mark.parametrize("error", [KafkaConnectionError("gone"), OSError("reset")])
+    def test_a_request_that_cannot_leave_is_a_lost_answer_too(
+        self, brokers: Brokers, wire: Wire, error: Exception
+    ) -> None:
+        brokers.will("MetadataRequest", error)
+        future = wire.send(1, ANYTHING)
+        assert future.is_done
+        assert future.exception is error
+
+    def test_refused_credentials_are_no_lost_answer_and_are_not_asked_again(self, brokers: Brokers, wire: Wire) -> None:
+        brokers.will("MetadataRequest", SaslAuthenticationFailedError("no"))
+        with pytest.raises(BrokerRefused, match=r"refused our credentials: .*check sasl\.\* and ssl\.\*"):
+            wire.topics(["t"])
+        assert len(brokers.asked) == 1
+
+    def test_waiting_is_told_in_whole_milliseconds_and_never_backwards(self, brokers: Brokers, wire: Wire) -> None:
+        wire.poll(0.0219)
+        wire.poll(-1.0)
+        assert brokers.polled == [21, 0]
+
+    def test_a_question_is_asked_until_it_has_an_answer_and_ends_at_its_deadline(
+        self, brokers: Brokers, wire: Wire
+    ) -> None:
+        brokers.will("MetadataRequest", LOST, LOST, said(topics=[]))
+        assert wire.topics(["t"]) == {}
+        brokers.will("MetadataRequest", LOST)
+        with pytest.raises(BrokerUnreachable, match=r"metadata could not be had from brokers:9092 within 60 s: Metada"):
+            wire.topics(["t"])
+        assert brokers.now == pytest.approx(SETTLE_TIMEOUT_S, abs=1)
+
+
+class TestCoordinators:
+    def test_one_is_waited_for_while_it_is_made_then_remembered(self, brokers: Brokers, wire: Wire) -> None:
+        """Trap 4: after a broker's start 15, then 14 or 16."""
+        answers = [said(coordinators=[said(number, node_id=-1)]) for number in (15, 14, 16)]
+        brokers.will("FindCoordinatorRequest", LOST, *answers, said(coordinators=[said(node_id=7)]))
+        assert wire.coordinator("p", GROUP) == 7
+        assert wire.coordinator("p", GROUP) == 7
+        assert len(brokers.requests("FindCoordinatorRequest")) == 5
+
+    @pytest.mark.parametrize(("number", "name"), [(30, "GROUP_AUTHORIZATION_FAILED"), (47, "INVALID_PRODUCER_EPOCH")])
+    def test_a_question_that_is_refused_is_not_repeated(
+        self, brokers: Brokers, wire: Wire, number: int, name: str
+    ) -> None:
+        brokers.will("FindCoordinatorRequest", said(coordinators=[said(number, node_id=-1)]))
+        with pytest.raises(BrokerRefused, match=rf"coordinator of 'p': {name}"):
+            wire.coordinator("p", GROUP)
+        assert len(brokers.asked) == 1
+
+    def test_a_lost_answer_forgets_that_coordinator_and_no_other(self, brokers: Brokers, wire: Wire) -> None:
+        """C8: it may have moved."""
+        for kind in (GROUP, TRANSACTION):
+            wire.coordinator("p", kind)
+        brokers.will("MetadataRequest", LOST)
+        with pytest.raises(AnswerLost):
+            wire.call_coordinator("p", GROUP, lambda: ANYTHING)
+        brokers.will("FindCoordinatorRequest", said(coordinators=[said(node_id=9)]))
+        brokers.will("MetadataRequest", said())
+        for kind in (GROUP, TRANSACTION):
+            wire.call_coordinator("p", kind, lambda: ANYTHING)
+        assert [node for node, request in brokers.asked if request is ANYTHING] == [1, 9, 1]
+
+
+def topic(name: str, leaders: dict[int, int], error_code: int = 0) -> SimpleNamespace:
+    parts = [SimpleNamespace(partition_index=index, leader_id=leader) for index, leader in leaders.items()]
+    return said(error_code, name=name, partitions=parts)
+
+
+def configs(*results: SimpleNamespace) -> SimpleNamespace:
+    return said(results=results)
+
+
+def setting(resource: str, value: str | None, error_code: int = 0) -> SimpleNamespace:
+    entries = [SimpleNamespace(name="max.message.bytes", value=value)]
+    return said(error_code, resource_name=resource, configs=entries)
+
+
+class TestTopics:
+    def test_each_has_its_leaders_and_one_without_is_still_electing(self, brokers: Brokers, wire: Wire) -> None:
+        brokers.will("MetadataRequest", said(topics=[topic("a", {2: 5, 0: 4}), topic("b", {}), topic("c", {}, 3)]))
+        assert wire.topics(["a", "b", "c", "a"]) == {"a": [4, -1, 5], "b": []}
+        (request,) = brokers.requests("MetadataRequest")
+        assert [each.name for each in request.topics] == ["a", "b", "c"]
+        assert request.allow_auto_topic_creation is False
+
+    def test_one_that_may_not_be_seen_is_refused_by_name(self, brokers: Brokers, wire: Wire) -> None:
+        brokers.will("MetadataRequest", said(topics=[topic("a", {}, 29)]))
+        with pytest.raises(BrokerRefused, match="topic 'a': not allowed to use the topic"):
+            wire.topics(["a"])
+
+    def test_settings_of_those_that_cannot_be_asked_are_left_out(self, brokers: Brokers, wire: Wire) -> None:
+        brokers.will("DescribeConfigsRequest", configs(setting("a", "4321"), setting("b", None, 29)))
+        assert wire.topic_settings(["a", "b"]) == {"a": {"max.message.bytes": "4321"}}
+
+    @pytest.mark.parametrize(
+        ("answer", "number"),
+        [
+            (configs(setting("1", "1500")), 1500),
+            (configs(setting("1", None)), 99),
+            (configs(setting("1", "1500", 31)), 99),
+            (configs(), 99),
+        ],
+        ids=["told", "without a value", "not allowed", "nothing"],
+    )
+    def test_a_brokers_setting_or_what_is_usual_where_we_may_not_look(
+        self, brokers: Brokers, wire: Wire, answer: Any, number: int
+    ) -> None:
+        brokers.will("DescribeConfigsRequest", answer)
+        assert wire.broker_setting("transaction.max.timeout.ms", 99) == number
+
+    def test_new_ones_are_waited_for_until_every_partition_has_a_leader(self, brokers: Brokers, wire: Wire) -> None:
+        brokers.will("CreateTopicsRequest", said(topics=[said(name="a"), said(36, name="b")]))
+        half = said(topics=[topic("a", {0: 1, 1: -1}), topic("b", {0: 1})])
+        whole = said(topics=[topic("a", {0: 1, 1: 1}), topic("b", {0: 1})])
+        brokers.will("MetadataRequest", said(topics=[topic("a", {0: 1})]), half, whole)
+        wire.create_topics(["b", "a"], 2, replicas=3, settings={"retention.ms": "1"})
+        (request,) = brokers.requests("CreateTopicsRequest")
+        made = [(each.name, each.num_partitions, each.replication_factor) for each in request.topics]
+        assert made == [("a", 2, 3), ("b", 2, 3)]
+        assert [(entry.name, entry.value) for entry in request.topics[0].configs] == [("retention.ms", "1")]
+        assert len(brokers.requests("MetadataRequest")) == 3
+
+    def test_one_that_cannot_be_made_is_named_with_the_brokers_words(self, brokers: Brokers, wire: Wire) -> None:
+        brokers.will("CreateTopicsRequest", said(topics=[said(38, name="a", error_message="too few brokers")]))
+        with pytest.raises(BrokerRefused, match="topic 'a' could not be made: too few brokers"):
+            wire.create_topics(["a"], 1, replicas=3)
+
+
+class TestFeatures:
+    @pytest.mark.parametrize("level", [2, 3])
+    def test_a_cluster_with_the_repaired_protocol_is_taken(self, brokers: Brokers, wire: Wire, level: int) -> None:
+        feature = SimpleNamespace(name="transaction.version", max_version_level=level)
+        brokers.will("ApiVersionsRequest", said(finalized_features=[feature]))
+        wire.require_transactions()
+
+    @pytest.mark.parametrize("features", [None, [], [SimpleNamespace(name="transaction.version", max_version_level=1)]])
+    def test_one_without_it_is_refused_with_the_way_to_it(
+        self, brokers: Brokers, wire: Wire, features: list[Any] | None
+    ) -> None:
+        """C10: what a cluster does not say it does not have."""
+        brokers.will("ApiVersionsRequest", said(finalized_features=features))
+        with pytest.raises(
+            TransactionsUnsupported, match=r"has transaction\.version [01]; .*kafka-features\.sh upgrade"
+        ):
+            wire.require_transactions()
