@@ -66,6 +66,8 @@ class ListSink(TwoPhaseCommitSink):
 
     def commit(self, context: EpochContext, committable: Mapping[str, Any]) -> None:
         self.steps.append("commit")
+        if self.owner.guarantee is not Guarantee.EXACTLY_ONCE:
+            return  # written already
         if self.place.marker is None or self.place.marker.epoch < context.epoch:
             epoch, term, attempt = committable["try"]
             self.place.rows += self.place.staged.pop((epoch, term, attempt))
@@ -76,7 +78,7 @@ class ListSink(TwoPhaseCommitSink):
         for which in [which for which in self.place.staged if which[0] <= context.epoch]:
             del self.place.staged[which]
 
-    def digest(self, context: EpochContext, rows: list[str]) -> Outcome:
+    def digest(self, context: EpochContext, rows: list[str]) -> Outcome | None:
         return Outcome(rows=len(rows))
 
     def _which(self, context: EpochContext) -> tuple[int, int, int]:
@@ -152,11 +154,14 @@ class Work:
             self.work()
 
 
-class Never:
-    """Nobody asks to stop."""
+class Asked:
+    """Whether somebody has asked to stop."""
+
+    def __init__(self) -> None:
+        self.stop = False
 
     def is_set(self) -> bool:
-        return False
+        return self.stop
 
     def wait(self, timeout: float) -> None:
         pass
@@ -164,9 +169,14 @@ class Never:
 
 @dataclass
 class Pipeline:
-    """A home in memory with one sink, which decides or not; each `start` is a driver."""
+    """A home in memory with a sink `s`, which decides or not, and `others`, which do not; each `start` is a driver.
+
+    `kind`: sinks with habits of their own. Time passes while somebody sleeps, and as a test says.
+    """
 
     decides: bool = False
+    kind: type[ListSink] | None = None
+    others: dict[str, Place] = field(default_factory=dict)
     guarantee: Guarantee = Guarantee.EXACTLY_ONCE
     storage: Memory = field(default_factory=Memory)
     place: Place = field(default_factory=Place)
@@ -185,25 +195,30 @@ class Pipeline:
             clock=lambda: 0.0,
             sleep=lambda _: None,
         )
-        sink = (ListDecider if self.decides else ListSink)(self.place, self.steps)
+        deciding = ListDecider if self.decides else ListSink
+        kind = type("Kind", (self.kind, deciding), {}) if self.kind is not None else deciding
+        sinks: dict[str, TwoPhaseCommitSink] = {"s": kind(self.place, self.steps)}
+        sinks |= {name: (self.kind or ListSink)(place, self.steps) for name, place in self.others.items()}
         taken = TakeOver(
             home=home,
             owner=Owner(pipeline="p", lineage=deed.lineage, term=term.number, guarantee=self.guarantee),
             coordinator=Coordinator(
-                {"s": sink}, is_final=lambda error: isinstance(error, errors.FINAL), clock=lambda: 0.0,
-                sleep=lambda _: None,
+                sinks, is_final=lambda error: isinstance(error, errors.FINAL), clock=lambda: self.now,
+                sleep=self.sleep,
             ),
             ledger=Ledger(self.storage, terms.boundaries(self.storage), deed.lineage),
             decisions=Decisions(self.storage, deed.lineage, term.number),
             term=term,
-            clock=lambda: 0.0,
+            clock=lambda: self.now,
             now=lambda: "noon",
             consent=Consent(**consent),
         ).recover()  # fmt: skip
-        later = Later(self.steps)
-        return Driver(
-            self, taken, EpochRunner(taken, later, Never(), lambda: self.now, lambda: "noon", journal=journal)
-        )
+        later, asked = Later(self.steps), Asked()
+        runner = EpochRunner(taken, later, asked, lambda: self.now, lambda: "noon", journal=journal)
+        return Driver(self, taken, runner, asked)
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
 
 
 @dataclass
@@ -213,6 +228,7 @@ class Driver:
     pipeline: Pipeline
     taken: TakenOver
     runner: EpochRunner
+    asked: Asked
 
     def plan(self, epoch: int, end: int) -> None:
         """As Spark does before it asks anybody."""
@@ -223,5 +239,5 @@ class Driver:
     def run(self, epoch: int, *values: str, end: int | None = None, late: int = 0) -> None:
         """Plan, run and finish an epoch."""
         self.plan(epoch, end if end is not None else epoch + 1)
-        self.runner(Rows(list(values), ["s"], late), epoch)
+        self.runner(Rows(list(values), list(self.taken.sinks), late), epoch)
         self.pipeline.storage.files[f"{self.taken.checkpoint.folder}/commits/{epoch}"] = b"v1\n{}"

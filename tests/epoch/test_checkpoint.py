@@ -133,3 +133,79 @@ def test_a_checkpoint_that_is_newer_than_the_ledger_is_refused(storage: Memory) 
     checkpoint.require_intact(1)
     with pytest.raises(HomeMismatch, match=r"has epoch 1 as finished.*only up to epoch 0.*lose the epochs between"):
         checkpoint.require_intact(0)
+
+
+class TestWhatIsMissing:
+    @pytest.fixture
+    def checkpoint(self, storage: Memory) -> Checkpoint:
+        storage.files |= {
+            "checkpoints/000001/metadata": b'{"id":"q"}',
+            "checkpoints/000001/offsets/0": plan(1),
+            "checkpoints/000001/commits/0": b"v1\n{}",
+        }
+        return Checkpoint.adopt(home_of(storage), 1)
+
+    def test_a_plan_of_an_epoch_that_spark_runs_is_named(self, checkpoint: Checkpoint) -> None:
+        assert checkpoint.read(1) is None
+        with pytest.raises(HomeMismatch, match=r"Spark runs epoch 1, but .*checkpoints/000001/offsets/1 is not there"):
+            checkpoint.positions(1)
+
+    def test_the_querys_id_is_named_once_anything_is_committed(self, storage: Memory, checkpoint: Checkpoint) -> None:
+        """Trap 7: Spark would take the query for a new one."""
+        del storage.files["checkpoints/000001/metadata"]
+        with pytest.raises(HomeMismatch, match=r"has lost its file 'metadata'.*backup"):
+            checkpoint.require_intact(0)
+        del storage.files["checkpoints/000001/commits/0"]
+        checkpoint.require_intact(-1)  # nothing was: a new query does no harm
+
+    def test_a_checkpoint_behind_what_is_committed_is_refused(self, checkpoint: Checkpoint) -> None:
+        for said in ("ends at epoch 0", "is empty"):
+            with pytest.raises(HomeMismatch, match=rf"epoch 1 is committed, but .*{said}: deleted, or an old copy"):
+                checkpoint.require_intact(1)
+            checkpoint.discard(0)
+
+    def test_what_spark_has_finished_is_told_epoch_by_epoch(self, checkpoint: Checkpoint) -> None:
+        assert (checkpoint.finished(0), checkpoint.finished(1)) == (True, False)
+
+
+class TestHowMuchAnEpochReads:
+    """It decides how the epoch is written."""
+
+    @pytest.fixture
+    def checkpoint(self, storage: Memory) -> Checkpoint:
+        storage.files |= {
+            "checkpoints/000001/offsets/0": plan(10, 20),
+            "checkpoints/000001/offsets/1": plan(15, 40),
+            "checkpoints/000001/sources/0/0": b'v1\n{"in":{"0":4,"1":0}}',
+        }
+        return Checkpoint.adopt(home_of(storage), 1)
+
+    def test_is_counted_from_the_epoch_before(self, checkpoint: Checkpoint) -> None:
+        assert checkpoint.input_rows(1, checkpoint.positions(1)) == 25
+
+    def test_of_the_first_is_counted_from_where_each_source_began(self, checkpoint: Checkpoint) -> None:
+        assert checkpoint.initial() == {IN_0: 4, IN_1: 0}
+        assert checkpoint.input_rows(0, checkpoint.positions(0)) == 26
+
+    def test_is_not_known_without_the_epoch_before(self, checkpoint: Checkpoint) -> None:
+        end = checkpoint.positions(1)
+        checkpoint.discard(0)
+        assert checkpoint.input_rows(1, end) is None
+
+    @pytest.mark.parametrize(
+        "sources",
+        [
+            pytest.param("17", id="a number"),
+            pytest.param('{"path":"a"}', id="no partitions"),
+            pytest.param('{"in":{"first":1}}', id="no partition numbers"),
+            pytest.param('[{"in":{"0":1}}]', id="a list"),
+            pytest.param("-", id="nothing yet"),
+            pytest.param('{"in":{"0":1}}\n17', id="one of two"),
+            pytest.param('{"in":{"0":1}}\n{"in":{"0":2}}', id="one topic twice"),
+        ],
+    )
+    def test_is_not_known_where_a_source_is_no_kafka_or_two_read_one_topic(
+        self, storage: Memory, checkpoint: Checkpoint, sources: str
+    ) -> None:
+        storage.files["checkpoints/000001/offsets/1"] = f"v1\n{{}}\n{sources}".encode()
+        assert checkpoint.input_rows(1, checkpoint.positions(1)) is None

@@ -168,3 +168,8 @@ class TestTheNextStart:
         assert world.lines() == ["kafka.abort", "lake.abort", "table.abort!", "files.abort"]
         world.run()
         assert world.lines()[4:7] == ["files.begin", "table.abort", "table.begin"]
+
+    def test_nothing_is_asked_where_nobody_else_took_part(self) -> None:
+        world = World("kafka", decider="kafka")
+        world.coordinator.commit(CONTEXT, {}, world.keep_on)
+        assert world.events == []

@@ -1,5 +1,6 @@
 """Spark's plans against the ledger and the marker: altered, torn or made by an overtaken driver."""
 
+import msgspec
 import pytest
 
 from epoch.memory import Memory
@@ -131,3 +132,20 @@ class TestBeforeEachEpoch:
     def test_an_epoch_that_is_planned_backwards_stops_the_pipeline(self, start: Start) -> None:
         with pytest.raises(HomeMismatch, match=r"after 1 backwards \(in-0 from 9 to 8\)"):
             self.require(start, 8)
+
+
+def test_a_planned_epoch_that_has_lost_a_source_is_planned_anew(start: Start) -> None:
+    start.storage.files[f"{OFFSETS}/1"] = plan(9) + b'\n{"more":{"0":1}}'
+    start.ledger.write(msgspec.structs.replace(entry(1, 9), positions=[*entry(1, 9).positions, '{"more":{"0":1}}']))
+    start.storage.files[f"{OFFSETS}/2"] = plan(12)
+    (told,) = start.put_right()
+    assert "offsets/2 has lost a source: nobody has committed epoch 2, so it is planned anew" in told
+    assert f"{OFFSETS}/2" not in start.storage.files
+
+
+def test_a_plan_that_is_missing_is_left_to_those_who_ask_whether_it_may_be(start: Start) -> None:
+    start.storage.files["checkpoints/000001/metadata"] = b'{"id":"q"}'
+    start.checkpoint.discard(1)
+    assert start.put_right(marker(1, 9)) == []
+    with pytest.raises(HomeMismatch, match="epoch 1 is committed, but Spark's checkpoint"):
+        start.checkpoint.require_intact(1)

@@ -1,12 +1,28 @@
+# ruff: noqa: ARG002 - a sink's methods take what the contract says
 """The life of an epoch without an engine: what has to hold before each step, and who may write at all."""
+
+import logging
+from collections.abc import Mapping
+from typing import Any
 
 import pytest
 
-from epoch.started import Pipeline, Rows
-from onceward.epoch.contract import Guarantee, LastCommit
+from epoch.memory import Memory
+from epoch.started import ListSink, Pipeline, Place, Rows
+from onceward.epoch.contract import EpochContext, Guarantee, LastCommit, TwoPhaseCommitSink
 from onceward.epoch.decisions import Decisions
 from onceward.epoch.ledger import DONE, STARTED, Entry
-from onceward.errors import HomeMismatch, MarkerMissing, PipelineFenced, ReplayDiverged, RowsDropped
+from onceward.epoch.outcome import Outcome
+from onceward.epoch.runner import Stopping
+from onceward.errors import (
+    CommitUnfinished,
+    HomeMismatch,
+    InvalidRows,
+    MarkerMissing,
+    PipelineFenced,
+    ReplayDiverged,
+    RowsDropped,
+)
 
 
 @pytest.fixture
@@ -49,6 +65,63 @@ def test_a_driver_that_is_overtaken_after_its_decision_leaves_the_rest_to_its_su
         first.run(0, "a")
     assert pipeline.place.rows == ["a"]  # once: by the successor
     assert pipeline.steps.count("commit") == 1
+
+
+def test_a_plan_whose_sync_failed_is_synced_once_more_before_the_decision() -> None:
+    synced: list[str] = []
+
+    class Stumbles(Memory):
+        def sync(self, name: str) -> None:
+            synced.append(name)
+            if len(synced) == 1:
+                raise OSError("the disk was busy")
+            super().sync(name)
+
+    pipeline = Pipeline(storage=Stumbles())
+    pipeline.start().run(0, "a")
+    folder = "checkpoints/000001"
+    assert synced == [f"{folder}/metadata", f"{folder}/metadata", f"{folder}/offsets/0"]
+    assert pipeline.place.rows == ["a"]
+
+
+class TestAStop:
+    def test_leaves_an_epoch_that_has_not_begun_to_the_next_start(self, pipeline: Pipeline) -> None:
+        driver = pipeline.start()
+        driver.asked.stop = True
+        pipeline.steps.clear()
+        with pytest.raises(Stopping, match="epoch 0 is left to the next start"):
+            driver.run(0, "a")
+        assert pipeline.steps == []
+        assert driver.runner.failure is None
+
+    def test_between_two_tries_of_a_decided_commit_names_it_and_the_next_start_finishes_it(
+        self, pipeline: Pipeline
+    ) -> None:
+        class Away(ListSink):
+            def commit(self, context: EpochContext, committable: Mapping[str, Any]) -> None:
+                driver.asked.stop = pipeline.now > 0  # from the second try on
+                raise ConnectionError("away")
+
+        pipeline.kind = Away
+        driver = pipeline.start()
+        with pytest.raises(CommitUnfinished, match="epoch 0 is decided, and sink 's' has not made it visible"):
+            driver.run(0, "a")
+        pipeline.kind = None
+        pipeline.start()
+        assert pipeline.place.rows == ["a"]
+
+
+class TestAtLeastOnce:
+    @pytest.mark.parametrize("decides", [True, False])
+    def test_nothing_is_compared_prepared_or_decided(self, decides: bool) -> None:
+        pipeline = Pipeline(decides=decides, guarantee=Guarantee.AT_LEAST_ONCE, others={"t": Place()})
+        driver = pipeline.start()
+        driver.run(0, "a")
+        driver.runner.close()
+        assert pipeline.place.rows == pipeline.others["t"].rows == ["a"]
+        assert pipeline.storage.names("decisions") == []
+        assert driver.taken.ledger.read(0).phase == DONE
+        assert not any(step.startswith("marker") for step in pipeline.steps)
 
 
 class TestTheMarker:
@@ -165,6 +238,36 @@ def test_a_replay_that_differs_is_named_and_writes_nothing(pipeline: Pipeline) -
     assert pipeline.place.rows == ["a"]
 
 
+def test_a_replay_that_differs_goes_on_where_a_person_says_so(
+    pipeline: Pipeline, caplog: pytest.LogCaptureFixture
+) -> None:
+    driver = pipeline.start()
+    driver.run(0, "a")
+    driver.runner.close()
+    again = pipeline.start()
+    again.runner.on_divergence = "warn"
+    with caplog.at_level(logging.ERROR, "onceward.epoch"):
+        again.run(0, "a", "b", end=1)
+    assert "epoch 0 is committed already" in caplog.text
+    again.run(1, "c")
+    assert pipeline.place.rows == ["a", "c"]
+
+
+def test_a_replay_into_a_sink_without_a_digest_of_its_own_is_counted_by_the_pipeline(pipeline: Pipeline) -> None:
+    class Plain(ListSink):
+        def digest(self, context: EpochContext, rows: list[str]) -> Outcome | None:
+            return TwoPhaseCommitSink.digest(self, context, rows)
+
+    pipeline.kind = Plain
+    driver = pipeline.start()
+    driver.run(0, "a")
+    driver.runner.close()
+    again = pipeline.start()
+    again.run(0, "a")
+    with pytest.raises(ReplayDiverged):
+        again.run(0, "a", "b", end=1)
+
+
 def test_late_rows_stop_an_epoch_before_its_decision(pipeline: Pipeline) -> None:
     driver = pipeline.start()
     with pytest.raises(RowsDropped, match=r"dropped 3 rows.*Nothing of the epoch is visible"):
@@ -207,3 +310,35 @@ class TestAtMostOnce:
         with pytest.raises(PipelineFenced):
             first.run(0, "a")
         assert pipeline.place.rows == ["a"]
+
+    def test_what_a_sink_loses_is_lost_and_counted_and_the_pipeline_goes_on(
+        self, pipeline: Pipeline, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        class Loses(ListSink):
+            def write(self, context: EpochContext, rows: list[str]) -> Outcome:
+                if context.epoch == 0:
+                    raise ConnectionError("a lost task")
+                return super().write(context, rows)
+
+        pipeline.kind = Loses
+        driver = pipeline.start()
+        driver.run(0, "a")
+        driver.run(1, "b")
+        assert pipeline.place.rows == ["b"]
+        assert "epoch 0 was lost in part (at-most-once), sink 's': a lost task" in caplog.text
+        assert [entry.rows for entry in driver.runner.finished] == [1, 1]
+
+    def test_an_error_that_repeating_cannot_cure_is_not_taken_for_a_loss(self, pipeline: Pipeline) -> None:
+        class Refuses(ListSink):
+            def write(self, context: EpochContext, rows: list[str]) -> Outcome:
+                raise InvalidRows("no such column")
+
+        pipeline.kind = Refuses
+        driver = pipeline.start()
+        with pytest.raises(InvalidRows):
+            driver.run(0, "a")
+        assert driver.taken.ledger.read(0) is None
+
+    def test_late_rows_stop_the_pipeline_and_say_what_may_be_visible(self, pipeline: Pipeline) -> None:
+        with pytest.raises(RowsDropped, match=r"The rest may be visible \(at-most-once\)"):
+            pipeline.start().run(0, "a", late=3)

@@ -76,3 +76,14 @@ def test_a_start_of_another_term_under_this_name_is_named(storage: LocalStorage,
     storage.replace("terms/000002.start", storage.read("terms/000001.start") or b"")
     with pytest.raises(LedgerCorrupt, match=r"terms/000002.start is of term 1: files were swapped"):
         boundaries(storage)
+
+
+@pytest.mark.parametrize("file", ["terms/000001.json", "terms/000001.start"])
+def test_a_file_of_a_term_that_vanishes_while_it_is_read_is_named(
+    storage: LocalStorage, term: Callable[[int], Term], monkeypatch: pytest.MonkeyPatch, file: str
+) -> None:
+    """Nobody takes them away: a home without them would look like one that nobody holds."""
+    storage.replace(file, b"listed")
+    monkeypatch.setattr(storage, "read", lambda _: None)
+    with pytest.raises(LedgerCorrupt, match=f"{file} is listed and cannot be read"):
+        newest_holder(storage) if file.endswith("json") else starts(storage)

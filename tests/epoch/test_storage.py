@@ -113,3 +113,10 @@ def test_a_file_of_somebody_else_outlives_a_power_cut_once_it_is_synced(tmp_path
         assert disk.lost() == ["theirs"]
         storage.sync("theirs")
         assert disk.lost() == []
+
+
+def test_a_folder_that_is_not_there_is_not_moved(tmp_path: Path) -> None:
+    """Another start was quicker; the caller looks again."""
+    storage = LocalStorage(tmp_path)
+    assert not storage.move("checkpoints/000001", "checkpoints/000002")
+    assert storage.names("checkpoints") == []

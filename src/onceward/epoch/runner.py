@@ -255,8 +255,7 @@ class EpochRunner:
         self.taken.term.require_current()
         self.taken.ledger.write(entry)
         crashpoints.reach("recorded", entry.epoch)
-        if entry.phase == DONE:
-            self.recorded(entry)
+        self.recorded(entry)
 
     def _renew_marker(self) -> None:
         decider = self.taken.coordinator.decider
@@ -266,8 +265,8 @@ class EpochRunner:
         try:
             sink, last = self.taken.sinks[decider], self.markers.last(decider)
             assert isinstance(sink, DecidingSink)
-            if last is not None:
-                sink.write_marker(last)
+            assert last is not None
+            sink.write_marker(last)
         finally:
             self._at_work.release()
 

@@ -158,8 +158,7 @@ def boundaries(storage: Storage) -> dict[int, int]:
 
 def starts(storage: Storage) -> list[Start]:
     """Every term that began, oldest first."""
-    found = (_read(storage, name, Start) for name in storage.names(FOLDER) if name.endswith(".start"))
-    return [start for start in found if start is not None]
+    return [_read(storage, name, Start) for name in storage.names(FOLDER) if name.endswith(".start")]
 
 
 def newest_holder(storage: Storage) -> Holder | None:
@@ -168,11 +167,11 @@ def newest_holder(storage: Storage) -> Holder | None:
     return _read(storage, names[-1], Holder) if names else None
 
 
-def _read(storage: Storage, file: str, kind: type[Numbered]) -> Numbered | None:
+def _read(storage: Storage, file: str, kind: type[Numbered]) -> Numbered:
     name = f"{FOLDER}/{file}"
     data = storage.read(name)
     if data is None:
-        return None
+        raise LedgerCorrupt(f"{name} is listed and cannot be read: somebody is taking files of the home away")
     found = unseal(data, kind, name, FORMAT)
     if file.split(".", maxsplit=1)[0] != f"{found.term:06d}":
         raise LedgerCorrupt(f"{name} is of term {found.term}: files were swapped")
