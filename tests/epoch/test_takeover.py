@@ -12,7 +12,7 @@ from epoch.started import Driver, ListSink, Pipeline, Place
 from onceward.epoch.contract import AFTER, EpochContext, Guarantee, LastCommit, Verdict
 from onceward.epoch.ledger import DONE
 from onceward.epoch.outcome import Outcome, TopicPartition
-from onceward.epoch.takeover import PATIENCE_S
+from onceward.epoch.unfinished import PATIENCE_S
 from onceward.errors import CommitUnfinished, ConfigurationError, LedgerCorrupt, MarkerMissing, PipelineFenced
 
 

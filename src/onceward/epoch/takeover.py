@@ -5,16 +5,11 @@ Pure but for what is passed in: the sinks, the home's storage, and the clock.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Final
-
-import msgspec
 
 from onceward import crashpoints
 from onceward.epoch import plans
-from onceward.epoch.checkpoint import Checkpoint, kafka_positions
+from onceward.epoch.checkpoint import Checkpoint
 from onceward.epoch.contract import (
-    AFTER,
-    Committable,
     DecidingSink,
     EpochContext,
     Guarantee,
@@ -22,10 +17,11 @@ from onceward.epoch.contract import (
     Owner,
     TwoPhaseCommitSink,
 )
-from onceward.epoch.coordinator import Coordinator, Voted
+from onceward.epoch.coordinator import Attempted, Coordinator, Voted
 from onceward.epoch.decisions import Decisions
+from onceward.epoch.entries import EntryMaker
 from onceward.epoch.home import Home
-from onceward.epoch.ledger import DONE, PREPARED, Entry, Ledger, SinkEntry
+from onceward.epoch.ledger import DONE, PREPARED, Entry, Ledger
 from onceward.epoch.recovery import (
     NEVER,
     Consent,
@@ -38,9 +34,8 @@ from onceward.epoch.recovery import (
     require_ours,
 )
 from onceward.epoch.term import Term, fenced_first, starts
-from onceward.errors import ConfigurationError, MarkerMissing, OncewardError
-
-PATIENCE_S: Final = 60.0  # how long a start repeats a decided commit before it says so; the next start goes on
+from onceward.epoch.unfinished import roll_forward
+from onceward.errors import ConfigurationError, MarkerMissing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -247,27 +242,15 @@ class TakeOver:
         if (found := self.ledger.read(recovered.committed)) is not None:
             self.ledger.sync(found)
             return
-        parts: dict[str, SinkEntry] = {}
+        parts: dict[str, Voted] = {}
         if last is not None and last.outcome is not None and decider is not None:
-            parts = {decider: SinkEntry.of(last.outcome)}
+            parts = {decider: Voted(last.outcome)}
         elif not recovered.on_trust:
             return  # a replay, if there is one, says that the entry is missing
+        entries = EntryMaker(self.owner, self.coordinator.sinks, decider, self.now)
         positions = checkpoint.positions(recovered.committed)
-        self.ledger.write(
-            Entry(
-                pipeline=self.owner.pipeline,
-                lineage=self.owner.lineage,
-                term=self.owner.term,
-                epoch=recovered.committed,
-                phase=DONE,
-                positions=positions.texts,
-                plan=positions.plan,
-                decider=decider,
-                sinks=parts,
-                rows=sum(part.rows for part in parts.values()),
-                finished_at=self.now(),
-            )
-        )
+        context = EpochContext(epoch=recovered.committed, positions=positions.kafka)
+        self.ledger.write(entries.entry(context, positions, Attempted(parts, 1), DONE))
 
     def _mark_anew(self, checkpoint: Checkpoint, recovered: Recovered) -> dict[str, LastCommit | None]:
         """A marker that was lost, or that a Kafka sink which is new never had: from here on it is there again."""
@@ -286,43 +269,15 @@ class TakeOver:
         return {decider: last}
 
     def _roll_forward(self, entry: Entry) -> str:
-        parts = {
-            name: Voted(part.outcome, self._committable(part), dict(part.milliseconds))
-            for name, part in entry.sinks.items()
-            if name != entry.decider
-        }
-        missing = sorted(set(parts) - set(self.coordinator.sinks))
-        if missing:
-            raise ConfigurationError(
-                f"epoch {entry.epoch} is decided and has to be committed in sink {', '.join(map(repr, missing))}, "
-                "which the pipeline no longer has. Start it once with its old sinks, or finish it with "
-                "`onceward resolve`."
-            )
-        deadline = self.clock() + PATIENCE_S
-
-        def keep_on() -> None:
-            self.term.require_current()
-            if self.clock() > deadline:
-                raise OncewardError(f"tried for {PATIENCE_S:.0f} s")
-
-        context = EpochContext(epoch=entry.epoch, positions=kafka_positions(entry.positions))
-        self.coordinator.commit(context, parts, keep_on)
-        sinks = {
-            name: msgspec.structs.replace(part, milliseconds=parts[name].milliseconds) if name in parts else part
-            for name, part in entry.sinks.items()
-        }
-        done = msgspec.structs.replace(entry, phase=DONE, term=self.owner.term, sinks=sinks, finished_at=self.now())
-        self.ledger.write(done)
-        return (
-            f"epoch {entry.epoch} was decided by {entry.decided_by} in term {entry.term} and not finished: committed "
-            f"in {', '.join(parts)}"
+        return roll_forward(
+            entry,
+            self.coordinator,
+            self.ledger,
+            self.term,
+            clock=self.clock,
+            now=self.now,
+            trust_ledger=self.consent.trust_ledger,
         )
-
-    def _committable(self, part: SinkEntry) -> Committable:
-        """Who trusts the ledger has looked at what the target holds: it is not compared once more."""
-        if not self.consent.trust_ledger:
-            return part.committable
-        return {name: value for name, value in part.committable.items() if name != AFTER}
 
     def _give_up_what_was_begun(self) -> None:
         """At-most-once: from now on no earlier driver can begin the epoch after the last one that was begun."""
