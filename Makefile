@@ -63,9 +63,9 @@ test: $(STAMP)  ## the tests, on real processes, two at a time (one: ARGS="-n 0"
 test-all: $(STAMP)  ## every combination of kills, sinks and ways to write too (an hour)
 	$(PYTEST) --tier all $(ARGS)
 
-coverage: $(STAMP)  ## branches of epoch/ and kafka/ that the quick tests miss (with a broker: ARGS="--tier test")
+coverage: $(STAMP)  ## branches of epoch/ and kafka/ that the quick tests miss: none may be
 	$(PYTEST) --tier quick --cov=onceward.epoch --cov=onceward.kafka \
-	  --cov-report=term-missing:skip-covered tests/epoch tests/kafka tests/proof tests/docs $(ARGS)
+	  --cov-report=term-missing:skip-covered --cov-fail-under=100 tests/epoch tests/kafka tests/proof tests/docs $(ARGS)
 
 lock:  ## requirements.lock anew from pyproject.toml, with hashes and without an index's address (needs uv)
 	@command -v $(UV) >/dev/null || { echo "make lock needs uv (pip install uv), or name one: make lock UV=…" >&2; exit 1; }

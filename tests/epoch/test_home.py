@@ -7,6 +7,7 @@ import pytest
 
 from onceward.epoch.home import FILE, MAX_NAME, Home, parse_home, require_name
 from onceward.epoch.sealed import seal
+from onceward.epoch.storage import LocalStorage
 from onceward.errors import ConfigurationError, HomeMismatch, InvalidName, LedgerCorrupt
 
 EXACTLY = "exactly-once"
@@ -17,6 +18,16 @@ def test_a_new_home_is_given_to_its_pipeline_and_known_again(tmp_path: Path) -> 
     again = Home.at(tmp_path / "h").open("orders", EXACTLY, "bbbb")
     assert first == again
     assert again.lineage == "aaaa"
+
+
+def test_of_two_first_starts_both_take_the_deed_of_the_quicker_one(tmp_path: Path) -> None:
+    class Outrun(LocalStorage):
+        def claim(self, name: str, data: bytes) -> bool:
+            Home.at(tmp_path).open("orders", EXACTLY, "quicker")
+            return super().claim(name, data)
+
+    deed = Home(Outrun(tmp_path), str(tmp_path), tmp_path.as_uri()).open("orders", EXACTLY, "slower")
+    assert deed.lineage == "quicker"
 
 
 def test_another_pipelines_home_is_refused_and_both_are_named(tmp_path: Path) -> None:

@@ -84,6 +84,24 @@ def test_a_plan_whose_sync_failed_is_synced_once_more_before_the_decision() -> N
     assert pipeline.place.rows == ["a"]
 
 
+def test_an_entry_whose_write_failed_is_written_once_more_before_the_next_decision() -> None:
+    class Full(Memory):
+        failed = False
+
+        def replace(self, name: str, data: bytes, *, sync: bool = True) -> None:
+            if name.startswith("ledger/") and not self.failed:
+                self.failed = True
+                raise OSError("the disk was full")
+            super().replace(name, data, sync=sync)
+
+    pipeline = Pipeline(storage=Full())
+    driver = pipeline.start()
+    driver.run(0, "a")
+    driver.run(1, "b")
+    assert driver.taken.ledger.read(0).phase == DONE
+    assert pipeline.place.rows == ["a", "b"]
+
+
 class TestAStop:
     def test_leaves_an_epoch_that_has_not_begun_to_the_next_start(self, pipeline: Pipeline) -> None:
         driver = pipeline.start()

@@ -10,6 +10,7 @@ import pytest
 from epoch.memory import Memory
 from epoch.started import Driver, ListSink, Pipeline, Place
 from onceward.epoch.contract import AFTER, EpochContext, Guarantee, LastCommit, Verdict
+from onceward.epoch.journal import Journal
 from onceward.epoch.ledger import DONE
 from onceward.epoch.outcome import Outcome, TopicPartition
 from onceward.epoch.unfinished import PATIENCE_S
@@ -39,6 +40,19 @@ class Away(ListSink):
 
     def commit(self, context: EpochContext, committable: Mapping[str, Any]) -> None:
         raise ConnectionError("away")
+
+
+class Woken(Memory):
+    """The older driver wakes just before its successor closes the epoch to it."""
+
+    sleeper: Driver | None = None
+
+    def claim(self, name: str, data: bytes) -> bool:
+        if name.startswith("decisions/") and self.sleeper is not None:
+            sleeper, self.sleeper = self.sleeper, None
+            with suppress(PipelineFenced):
+                sleeper.run(0, "a")
+        return super().claim(name, data)
 
 
 def left_by(pipeline: Pipeline, kind: type[ListSink]) -> Driver:
@@ -97,6 +111,18 @@ class TestADecidedEpoch:
         with pytest.raises(PipelineFenced, match="term 2 and stops"):
             pipeline.start()
         assert pipeline.place.rows == ["a"]
+
+    def test_by_a_driver_that_woke_at_the_last_moment_counts_and_is_finished(self) -> None:
+        class Slept(Journal):
+            def ready(self) -> None:
+                self.positions_synced()  # and its term was current, when it asked
+
+        storage = Woken()
+        pipeline = Pipeline(storage=storage)
+        storage.sleeper = older = pipeline.start(journal=Slept)
+        older.plan(0, 1)
+        taken = pipeline.start().taken
+        assert (taken.recovered.committed, pipeline.place.rows) == (0, ["a"])
 
     @pytest.mark.parametrize("trust_ledger", [True, False])
     def test_is_not_compared_with_its_predecessor_where_a_person_has_looked(self, trust_ledger: bool) -> None:
@@ -250,18 +276,6 @@ class TestWeakerGuarantees:
         assert (taken.recovered.committed, taken.markers, taken.resolved) == (-1, {}, ())
 
     def test_at_most_once_gives_up_what_an_older_driver_begins_at_the_last_moment(self) -> None:
-        class Woken(Memory):
-            """The older driver wakes just before its successor closes the epoch to it."""
-
-            sleeper: Driver | None = None
-
-            def claim(self, name: str, data: bytes) -> bool:
-                if name.startswith("decisions/") and self.sleeper is not None:
-                    sleeper, self.sleeper = self.sleeper, None
-                    with suppress(PipelineFenced):
-                        sleeper.run(0, "a")
-                return super().claim(name, data)
-
         storage = Woken()
         pipeline = Pipeline(guarantee=Guarantee.AT_MOST_ONCE, storage=storage)
         storage.sleeper = pipeline.start()
