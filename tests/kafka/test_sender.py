@@ -267,6 +267,22 @@ class TestIdempotence:
         assert lab.read(place.topic) == [numbered(6)]
         assert sender_module.IN_FLIGHT == 5
 
+    def test_a_partition_that_does_not_know_the_producer_takes_whatever_sequence_comes_first(self, lab: Any) -> None:
+        """Why the first batch goes alone: were a second one on its way, it could be taken in the first one's place."""
+        place, identity = TopicPartition(lab.topic(), 0), fresh(lab.wire)
+        answers = []
+        for sequence in (5, 0):
+            batch = stamp(
+                lab.payload(b"%d" % sequence),
+                producer_id=identity.producer_id,
+                producer_epoch=identity.producer_epoch,
+                base_sequence=sequence,
+                transactional=False,
+            )
+            answers.append(produce_raw(lab.wire, place, batch)[0])
+        assert answers == [0, 45]
+        assert lab.read(place.topic) == [[b"5"]]
+
 
 class TestUnusableTopics:
     def test_an_unknown_topic_is_named(self, lab: Any, monkeypatch: pytest.MonkeyPatch) -> None:
