@@ -21,21 +21,10 @@ from onceward.kafka.wire import Cluster, Wire
 from onceward.servers.broker import DevBroker
 from support.home import checkpoint_of
 from support.judge import Kafka
+from support.runs import crash, run
 from support.waiting import eventually
 
 Build = Callable[..., ow.Pipeline]
-
-
-def run(pipeline: ow.Pipeline, **options: object) -> ow.Query:
-    query = pipeline.start(trigger="once", **options)  # type: ignore[arg-type]
-    query.wait(120)
-    return query
-
-
-def crash(pipeline: ow.Pipeline) -> None:
-    query = pipeline.start(trigger="once")
-    with pytest.raises(Exception, match="Crash"):
-        query.wait(120)
 
 
 class Copy:

@@ -21,6 +21,7 @@ from onceward.errors import (
 from onceward.jars import broker_jars, java_command
 from support.home import checkpoint_of
 from support.judge import Kafka
+from support.runs import run
 
 WAYS = pytest.mark.parametrize("small", [10 << 20, 0], ids=["short-way", "over-tasks"])
 
@@ -47,12 +48,6 @@ def counts(
     )
 
 
-def run_once(pipeline: ow.Pipeline) -> ow.Query:
-    query = pipeline.start(trigger="once")
-    query.wait(120)
-    return query
-
-
 @WAYS
 def test_every_event_has_its_effect_once_in_state_and_output(
     spark: SparkSession, kafka: Kafka, name: str, tmp_path: Path, small: int
@@ -61,7 +56,7 @@ def test_every_event_has_its_effect_once_in_state_and_output(
     source, target = kafka.topic(), kafka.topic()
     for _ in range(3):
         kafka.feed(source, ((f"k{i % 7}", f"v{i}") for i in range(500)))
-        run_once(counts(spark, kafka, name, tmp_path / "home", source, target, small_epoch_bytes=small))
+        run(counts(spark, kafka, name, tmp_path / "home", source, target, small_epoch_bytes=small))
     seen: dict[bytes, list[int]] = {}
     for message in kafka.read(target):
         seen.setdefault(message.key(), []).append(int(message.value()))
@@ -79,7 +74,7 @@ def test_records_arrive_as_they_were_with_headers_nulls_and_tombstones(
     source, target = kafka.topic(1), kafka.topic(1)
     kafka.producer.produce(source, key="h", value="with headers", headers=[("a", b"1"), ("b", None), ("a", b"2")])
     kafka.feed(source, [(None, "no key"), ("gone", None), ("", ""), (None, None), ("x", "y" * 200_000)])
-    run_once(copy(spark, kafka, name, tmp_path / "home", source, target, small_epoch_bytes=small))
+    run(copy(spark, kafka, name, tmp_path / "home", source, target, small_epoch_bytes=small))
     before, after = kafka.read(source), kafka.read(target)
     assert [(m.key(), m.value(), m.headers()) for m in after] == [(m.key(), m.value(), m.headers()) for m in before]
 
@@ -91,9 +86,7 @@ def test_order_per_key_is_kept_with_every_codec(
 ) -> None:
     source, target = kafka.topic(), kafka.topic(3)
     kafka.feed(source, ((f"k{i % 50}", str(i)) for i in range(5000)))
-    run_once(
-        copy(spark, kafka, name, tmp_path / "home", source, target, small_epoch_bytes=small, compression=compression)
-    )
+    run(copy(spark, kafka, name, tmp_path / "home", source, target, small_epoch_bytes=small, compression=compression))
     seen: dict[bytes, list[int]] = {}
     for message in kafka.read(target):
         seen.setdefault(message.key(), []).append(int(message.value()))
@@ -115,7 +108,7 @@ def test_one_epoch_spans_many_topics(spark: SparkSession, kafka: Kafka, name: st
             "case cast(cast(value as string) as int) % 3 when 0 then 1 end as partition",
         ),
     )
-    run_once(pipeline)
+    run(pipeline)
     assert [len(kafka.read(topic)) for topic in (even, odd, rest)] == [30, 30, 30]
     assert {message.partition() for message in kafka.read(even)} == {1}
 
@@ -126,7 +119,7 @@ def test_an_epoch_that_touches_one_of_four_partitions_leaves_the_others_alone(
 ) -> None:
     source, target = kafka.topic(), kafka.topic(4)
     kafka.feed(source, [("same", str(i)) for i in range(20)])
-    run_once(copy(spark, kafka, name, tmp_path / "home", source, target, small_epoch_bytes=small))
+    run(copy(spark, kafka, name, tmp_path / "home", source, target, small_epoch_bytes=small))
     ends = sorted(kafka.end_offsets(target).values())
     assert ends == [0, 0, 0, 21]  # twenty records and the end marker of the transaction
 
@@ -145,10 +138,10 @@ def test_an_epoch_without_output_commits_its_positions(
             sink, rows=lambda batch: batch.select("key", "value")
         )
 
-    assert run_once(pipeline()).epochs[-1].rows == 0
+    assert run(pipeline()).epochs[-1].rows == 0
     assert lag(kafka, name) == {source: 0}
     kafka.feed(source, [("k", "kept")])
-    assert run_once(pipeline()).epochs[-1].rows == 1
+    assert run(pipeline()).epochs[-1].rows == 1
     assert kafka.values(target) == ["kept"]
 
 
@@ -177,7 +170,7 @@ def test_lag_tools_see_the_pipelines_progress(spark: SparkSession, kafka: Kafka,
     """C4: positions travel in the transaction as group offsets."""
     source, target = kafka.topic(), kafka.topic()
     kafka.feed(source, ((str(i), "v") for i in range(100)))
-    run_once(counts(spark, kafka, name, tmp_path / "home", source, target))
+    run(counts(spark, kafka, name, tmp_path / "home", source, target))
     assert lag(kafka, name) == {source: 0}
     kafka.feed(source, ((str(i), "v") for i in range(30)))
     assert lag(kafka, name) == {source: 30}
@@ -186,7 +179,7 @@ def test_lag_tools_see_the_pipelines_progress(spark: SparkSession, kafka: Kafka,
 def test_keys_go_where_javas_producer_puts_them(spark: SparkSession, kafka: Kafka, name: str, tmp_path: Path) -> None:
     source, target = kafka.topic(1), kafka.topic(7)
     kafka.feed(source, ((f"key-{i}", "v") for i in range(300)))
-    run_once(copy(spark, kafka, name, tmp_path / "home", source, target))
+    run(copy(spark, kafka, name, tmp_path / "home", source, target))
     # Spark's own sink asks the Java producer.
     other = kafka.topic(7)
     frame = spark.read.format("kafka").option("kafka.bootstrap.servers", kafka.bootstrap).option("subscribe", source)
@@ -206,7 +199,7 @@ def test_preserve_keeps_partitions_without_a_shuffle(
     pipeline = ow.Pipeline(name, home=tmp_path / "home", source=events).to(
         sink, rows=lambda batch: batch.select("key", "value", "partition")
     )
-    query = run_once(pipeline)
+    query = run(pipeline)
     before, after = kafka.read(source), kafka.read(target)
     assert [(m.partition(), m.value()) for m in after] == [(m.partition(), m.value()) for m in before]
     assert {entry.attempts for entry in query.epochs} == {1}
@@ -223,7 +216,7 @@ def test_preserve_that_does_not_hold_is_redone_with_a_shuffle(
     pipeline = ow.Pipeline(name, home=tmp_path / "home", source=events).to(
         sink, rows=lambda batch: batch.selectExpr("key", "value", "0 as partition")
     )
-    query = run_once(pipeline)
+    query = run(pipeline)
     assert sorted(map(int, kafka.values(target))) == list(range(400))
     assert query.epochs[0].attempts == 2
 
@@ -233,7 +226,7 @@ def test_a_record_over_the_topics_limit_is_named(spark: SparkSession, kafka: Kaf
     kafka.feed(source, [("k", "x" * 5000)])
     for small in (10 << 20, 0):
         with pytest.raises(RecordTooLarge, match=rf"{target}.*partition 0.*max\.message\.bytes"):
-            run_once(copy(spark, kafka, name, tmp_path / "home", source, target, small_epoch_bytes=small))
+            run(copy(spark, kafka, name, tmp_path / "home", source, target, small_epoch_bytes=small))
     assert kafka.read(target, "read_uncommitted") == []
 
 
@@ -242,7 +235,7 @@ def test_a_missing_topic_is_named_before_anything_is_read(
 ) -> None:
     source = kafka.topic(1)
     with pytest.raises(TopicUnusable, match="no-such-topic"):
-        run_once(copy(spark, kafka, name, tmp_path / "home", source, "no-such-topic"))
+        run(copy(spark, kafka, name, tmp_path / "home", source, "no-such-topic"))
 
 
 def test_a_missing_topic_in_a_row_is_named(spark: SparkSession, kafka: Kafka, name: str, tmp_path: Path) -> None:
@@ -255,7 +248,7 @@ def test_a_missing_topic_in_a_row_is_named(spark: SparkSession, kafka: Kafka, na
             rows=lambda batch: batch.selectExpr("value", "'nowhere-to-go' as topic"),
         )
         with pytest.raises(TopicUnusable, match="nowhere-to-go"):
-            run_once(pipeline)
+            run(pipeline)
 
 
 def test_a_partition_out_of_range_is_named(spark: SparkSession, kafka: Kafka, name: str, tmp_path: Path) -> None:
@@ -266,7 +259,7 @@ def test_a_partition_out_of_range_is_named(spark: SparkSession, kafka: Kafka, na
         ow.KafkaSink(kafka.bootstrap, topic=target), rows=lambda batch: batch.selectExpr("value", "2 as partition")
     )
     with pytest.raises(TopicUnusable, match=r"partition 2.*partitions 0 to 1"):
-        run_once(pipeline)
+        run(pipeline)
 
 
 @pytest.mark.parametrize(
@@ -289,12 +282,12 @@ def test_rows_that_do_not_fit_are_refused_with_what_would(
         ow.KafkaSink(kafka.bootstrap, topic=target), rows=lambda batch: batch.selectExpr(*columns)
     )
     with pytest.raises(InvalidRows, match=says):
-        run_once(pipeline)
+        run(pipeline)
 
 
 def test_a_home_of_another_pipeline_is_refused(spark: SparkSession, kafka: Kafka, name: str, tmp_path: Path) -> None:
     source, target = kafka.topic(1), kafka.topic(1)
-    run_once(copy(spark, kafka, name, tmp_path / "home", source, target))
+    run(copy(spark, kafka, name, tmp_path / "home", source, target))
     with pytest.raises(HomeMismatch, match=name):
         copy(spark, kafka, f"{name}-b", tmp_path / "home", source, target).start()
 
@@ -303,7 +296,7 @@ def test_a_new_home_under_a_used_name_is_refused(spark: SparkSession, kafka: Kaf
     """Going on would put everything out a second time."""
     source, target = kafka.topic(1), kafka.topic(1)
     kafka.feed(source, [("k", "v")])
-    run_once(copy(spark, kafka, name, tmp_path / "home", source, target))
+    run(copy(spark, kafka, name, tmp_path / "home", source, target))
     with pytest.raises(HomeMismatch, match="lineage"):
         copy(spark, kafka, name, tmp_path / "elsewhere", source, target).start()
     assert kafka.values(target) == ["v"]
@@ -314,7 +307,7 @@ def test_a_deleted_checkpoint_is_refused(spark: SparkSession, kafka: Kafka, name
 
     source, target = kafka.topic(1), kafka.topic(1)
     kafka.feed(source, [("k", "v")])
-    run_once(copy(spark, kafka, name, tmp_path / "home", source, target))
+    run(copy(spark, kafka, name, tmp_path / "home", source, target))
     (checkpoint_of(tmp_path / "home") / "metadata").unlink()
     with pytest.raises(HomeMismatch, match="metadata"):
         copy(spark, kafka, name, tmp_path / "home", source, target).start()
@@ -370,9 +363,9 @@ def test_a_function_that_always_fails_stops_the_pipeline_and_loses_nothing(
         )
 
     with pytest.raises(EpochFailed, match="nothing is lost"):
-        run_once(pipeline("cast(cast(cast(value as string) as int) as string) as value"))
+        run(pipeline("cast(cast(cast(value as string) as int) as string) as value"))
     assert kafka.values(target) == []
-    run_once(pipeline("value"))
+    run(pipeline("value"))
     assert kafka.values(target) == ["not a number"]
 
 
@@ -400,7 +393,7 @@ def test_the_settings_for_quick_logs_do_not_leak_into_the_session(
 ) -> None:
     setting = "spark.sql.streaming.checkpointFileManagerClass"
     before = spark.conf.get(setting, None)
-    run_once(copy(spark, kafka, name, tmp_path / "home", kafka.topic(1), kafka.topic(1)))
+    run(copy(spark, kafka, name, tmp_path / "home", kafka.topic(1), kafka.topic(1)))
     assert spark.conf.get(setting, None) == before
 
 
@@ -411,11 +404,11 @@ def test_a_topic_that_gains_partitions_is_used_at_once(
 
     source, target = kafka.topic(1), kafka.topic(1)
     kafka.feed(source, ((f"a{i}", "v") for i in range(50)))
-    run_once(copy(spark, kafka, name, tmp_path / "home", source, target))
+    run(copy(spark, kafka, name, tmp_path / "home", source, target))
     admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
     admin.create_partitions([NewPartitions(target, 3)])[target].result(30)
     kafka.feed(source, ((f"b{i}", "v") for i in range(50)))
-    run_once(copy(spark, kafka, name, tmp_path / "home", source, target))
+    run(copy(spark, kafka, name, tmp_path / "home", source, target))
     assert {message.partition() for message in kafka.read(target)} == {0, 1, 2}
     assert len(kafka.read(target)) == 100
 
@@ -432,7 +425,7 @@ def test_a_home_may_have_any_name(spark: SparkSession, kafka: Kafka, name: str, 
     source, target = kafka.topic(1), kafka.topic(1)
     for number in range(2):
         kafka.feed(source, [("k", str(number))])
-        run_once(copy(spark, kafka, name, tmp_path / "a home %20 für α", source, target))
+        run(copy(spark, kafka, name, tmp_path / "a home %20 für α", source, target))
     assert kafka.values(target) == ["0", "1"]
     assert [path.name for path in tmp_path.iterdir()] == ["a home %20 für α"]
 

@@ -15,6 +15,7 @@ from onceward.epoch.outcome import TopicPartition
 from onceward.errors import BrokerRefused, HomeInUse, HomeMismatch, LedgerCorrupt, MarkerMissing, ReplayDiverged
 from support.home import checkpoint_of
 from support.judge import Kafka
+from support.runs import crash, run
 from support.waiting import eventually
 
 WAYS = pytest.mark.parametrize("small", [10 << 20, 0], ids=["short-way", "over-tasks"])
@@ -47,18 +48,6 @@ def build(spark: SparkSession, kafka: Kafka, name: str, tmp_path: Path, topics: 
         return pipeline.to(ow.KafkaSink(kafka.bootstrap, topic=target, small_epoch_bytes=small), rows=columns)
 
     return make
-
-
-def run(pipeline: ow.Pipeline, **options: object) -> ow.Query:
-    query = pipeline.start(trigger="once", **options)  # type: ignore[arg-type]
-    query.wait(120)
-    return query
-
-
-def crash(pipeline: ow.Pipeline) -> None:
-    query = pipeline.start(trigger="once")
-    with pytest.raises(Exception, match="Crash"):
-        query.wait(120)
 
 
 @WAYS
