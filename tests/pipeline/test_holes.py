@@ -18,6 +18,7 @@ from onceward.errors import (
     SourceReplaced,
 )
 from onceward.kafka.wire import Cluster, Wire
+from onceward.pipeline.source_topics import topic_ids
 from onceward.servers.broker import DevBroker
 from support.home import checkpoint_of
 from support.judge import Kafka
@@ -194,6 +195,16 @@ class TestTheInput:
         with pytest.raises(SourceReplaced, match=rf"'{copy.source}' was deleted and made again"):
             run(copy.pipeline())
         assert copy.values() == ["a"]
+
+    def test_topic_that_cannot_be_asked_for_its_id_is_named_with_the_reason_and_not_noted(
+        self, copy: Copy, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        missing = f"{copy.source}-missing"
+        events = ow.read_kafka(copy.spark, copy.kafka.bootstrap, topics=[copy.source, missing])
+        assert topic_ids(events).keys() == {copy.source}
+        (line,) = [record.getMessage() for record in caplog.records if record.name == "onceward.pipeline"]
+        assert line.startswith(f"source topic {missing!r} could not be asked for its id")
+        assert "UnknownTopicOrPartitionException" in line
 
 
 class TestSparksLogs:

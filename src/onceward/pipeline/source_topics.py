@@ -3,6 +3,7 @@
 Its offsets begin anew, and the positions of the old one would skip its first events without an error.
 """
 
+import logging
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, cast
 
@@ -18,6 +19,8 @@ from onceward.pipeline.source import sources
 FORMAT: Final = 1
 FILE: Final = "sources.json"
 TIMEOUT_MS: Final = "10000"
+
+log = logging.getLogger("onceward.pipeline")
 
 
 class SourceTopics(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,8 +79,17 @@ def _ask(spark: SparkSession, options: Mapping[str, str], topics: Iterable[str])
         for topic in topics:
             try:
                 found[topic] = str(answers.get(topic).get().topicId())
-            except Py4JJavaError:
-                continue  # missing or out of reach: Spark says so itself, and nothing is concluded from it
+            except Py4JJavaError as error:  # missing or out of reach: where it hinders reading, Spark says so itself
+                log.warning(
+                    "source topic %r could not be asked for its id, so whether it was deleted and made again is not "
+                    "compared at this start: %s",
+                    topic, _reason(error),
+                )  # fmt: skip
         return found
     finally:
         admin.close()
+
+
+def _reason(error: Py4JJavaError) -> str:
+    thrown = error.java_exception
+    return str((thrown.getCause() or thrown).toString())
