@@ -22,7 +22,6 @@ NOT_QUICK: Final = {
     "tests/cli/test_run_command.py": ("*",),
     "tests/jars/test_cache.py": ("*",),
     "tests/jars/test_java.py": ("*",),
-    "tests/kafka/test_dev_broker.py": ("*",),
     "tests/pipeline/test_archive.py": ("*",),
     "tests/pipeline/test_session.py": ("*",),
     "tests/project/test_wheel.py": ("*",),
@@ -30,12 +29,13 @@ NOT_QUICK: Final = {
         "test_the_schedules_end_*", "test_the_search_*", "test_two_processes_*", "test_wherever_*",
     ),
     "tests/proof/test_stack.py": ("*",),
+    "tests/servers/test_dev_broker.py": ("*",),
     "tests/testing/test_kit.py": ("*",),
 }  # fmt: skip
 
 # The witness: what in `make test` shows the same. Patterns are matched against the test's name with its parameters.
 COMBINATIONS: Final = {
-    "tests/kafka/test_dev_broker.py": {
+    "tests/servers/test_dev_broker.py": {
         "test_three_brokers_survive_*": "test_stack: three brokers, one of them killed or paused",
     },
     "tests/pipeline/test_kills.py": {
