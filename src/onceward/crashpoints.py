@@ -35,6 +35,18 @@ POINTS: Final = (
 WITH_A_LOOKUP: Final = (
     "looked-up",  # what the epoch looked up is kept in the home, no sink has begun
 )
+OF_RESTORES: Final = (
+    "restore-copied",  # the savepoint's files are in the home, the old lineage counts
+    "restore-rescaled",  # and have as many partitions as wanted, or the wanted backend
+    "restore-ready",  # all is there and synced; the old lineage still counts
+    "restore-begun",  # the new lineage counts, no sink knows of it yet
+)
+OF_SAVEPOINTS: Final = (
+    "savepoint-pinned",  # all files of the epoch are pinned, nothing is copied
+    "savepoint-copied",  # all are copied and synced, the manifest is not written
+    "savepoint-sealed",  # the manifest is there, the directory has not got its name
+    "savepoint-deleting",  # the directory has lost its name, its files are there
+)
 
 _passed = 0
 

@@ -15,7 +15,12 @@ OncewardError
 │   ├── DependencyMissing       an optional package is not installed
 │   ├── SecretUnavailable       a setting refers to an environment variable or a file that is not there
 │   ├── DestinationUnconfirmed  nobody has said that what a home names as a sink's place is the right one
-│   └── HomeMismatch            the home belongs to another pipeline or another format
+│   ├── HomeMismatch            the home belongs to another pipeline or another format
+│   │   ├── ForeignLineage      a sink's last commit is of another lineage than the home's
+│   │   └── CheckpointDropped   the pipeline has ended, and its policy was to retain no checkpoint
+│   ├── SavepointUnusable       a savepoint that is none, does not fit the query, or may not be restored here
+│   └── SavepointOutdated       sinks have committed more, or less, than the savepoint knows of
+├── SavepointDamaged            a file of a savepoint is missing, altered or not of it
 ├── HomeInUse                   another driver holds the home and is alive
 ├── PipelineFenced              a newer driver owns the pipeline; this one adds nothing more
 ├── ReplayDiverged              a replay differs from what readers have already seen
@@ -104,6 +109,30 @@ class DestinationUnconfirmed(ConfigurationError):
 
 class HomeMismatch(ConfigurationError):
     """The home was made by another pipeline, or by a format this version cannot read."""
+
+
+class ForeignLineage(HomeMismatch):
+    """A sink's last commit is of another lineage; nothing of it was touched."""
+
+    def __init__(self, message: str, last: object) -> None:
+        super().__init__(message)
+        self.last = last  # a LastCommit
+
+
+class CheckpointDropped(HomeMismatch):
+    """The pipeline has ended, and its checkpoint was not retained: there is nothing to go on from."""
+
+
+class SavepointUnusable(ConfigurationError):
+    """It is none, it does not fit the query, or it may not be restored here."""
+
+
+class SavepointOutdated(ConfigurationError):
+    """Sinks have committed more, or less, than the savepoint knows of; going on would double or lose it."""
+
+
+class SavepointDamaged(OncewardError):
+    """A file of a savepoint is missing, altered, cut short, or not of it."""
 
 
 class HomeInUse(OncewardError):

@@ -1,5 +1,8 @@
 """A storage without a disk."""
 
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
 
 class Memory:
     """What the storage's contract says, for tests that need thousands of homes in some seconds."""
@@ -31,3 +34,33 @@ class Memory:
 
     def sync(self, name: str) -> None:
         assert name in self.files
+
+    def walk(self, folder: str) -> list[str]:
+        return sorted(name.removeprefix(f"{folder}/") for name in self.files if name.startswith(f"{folder}/"))
+
+    def link(self, name: str, to: str) -> bool:
+        if name not in self.files:
+            return False
+        self.files[to] = self.files[name]
+        return True
+
+    def chunks(self, name: str) -> Iterator[bytes]:
+        if name not in self.files:
+            raise FileNotFoundError(name)
+        yield self.files[name]
+
+    def write(self, name: str, chunks: Iterable[bytes]) -> None:
+        self.files[name] = b"".join(chunks)
+
+    def make(self, folder: str) -> None:
+        pass
+
+    def settle(self, folder: str) -> None:
+        pass
+
+    def clear(self, folder: str) -> None:
+        for name in self.walk(folder):
+            del self.files[f"{folder}/{name}"]
+
+    def path(self, name: str) -> Path | None:
+        """In memory only."""

@@ -1,9 +1,10 @@
 """Values that the files under tests/golden hold: written once by each format, read by every build from then on."""
 
 from onceward.epoch.decisions import Slot
-from onceward.epoch.home import Deed
+from onceward.epoch.deeds import Deed, Origin
 from onceward.epoch.ledger import DECIDED, DONE, Entry, SinkEntry
 from onceward.epoch.outcome import Outcome, PartitionOutcome, TopicPartition
+from onceward.epoch.query_shape import OperatorShape, QueryShape
 from onceward.epoch.term import Holder
 
 LINEAGE = "3f2b8c1de0a94b53a7e6c9d1f0b2a4e8"
@@ -93,6 +94,22 @@ DECISION_1 = Slot(
     ),
 )
 DEED = Deed(format=1, pipeline="click-counts", lineage=LINEAGE, guarantee="exactly-once")
+DEED_2 = Deed(
+    format=2,
+    pipeline="click-counts",
+    lineage="b" * 32,
+    guarantee="exactly-once",
+    folder=f"lineages/{'b' * 32}",
+    origin=Origin(
+        savepoint="c" * 32,
+        pipeline="click-counts",
+        lineage=LINEAGE,
+        epoch=41,
+        begins_after=42,
+        first_term=3,
+        inherits={"kafka": (LINEAGE, 41)},
+    ),
+)
 HOLDER = Holder(
     format=1,
     term=2,
@@ -102,4 +119,16 @@ HOLDER = Holder(
     pid=4711,
     process_start="123456",
     since="2026-01-02T03:00:00+00:00",
+)
+SHAPE_1 = QueryShape(
+    format=1,
+    sources=["kafka subscribe=clicks", "rate"],
+    operators=[
+        OperatorShape(name="Aggregate", keys=["user string"], details=["count(): bigint"]),
+        OperatorShape(name="Deduplicate", keys=["id bigint"]),
+    ],
+    output=["user string", "count bigint"],
+    output_mode="update",
+    backend="rocksdb",
+    snapshots="incremental",
 )

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from onceward.epoch.decisions import FOLDER, FORMAT, Decisions, Slot
-from onceward.epoch.home import Deed
+from onceward.epoch.deeds import Deed
 from onceward.epoch.ledger import DECIDED, Entry
 from onceward.epoch.sealed import seal
 from onceward.epoch.storage import LocalStorage

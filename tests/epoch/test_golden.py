@@ -5,11 +5,24 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from epoch.samples import DECISION_1, DEED, ENTRY_1, ENTRY_2, ENTRY_3, FILES_OUTCOME, HOLDER, LINEAGE, OUTCOME
-from onceward.epoch import decisions, home, ledger, term
+from epoch.samples import (
+    DECISION_1,
+    DEED,
+    DEED_2,
+    ENTRY_1,
+    ENTRY_2,
+    ENTRY_3,
+    FILES_OUTCOME,
+    HOLDER,
+    LINEAGE,
+    OUTCOME,
+    SHAPE_1,
+)
+from onceward.epoch import decisions, deeds, ledger, query_shape, term
 from onceward.epoch.decisions import Decisions, Slot
-from onceward.epoch.home import Deed
+from onceward.epoch.deeds import Deed
 from onceward.epoch.ledger import Entry, Ledger
+from onceward.epoch.query_shape import QueryShape
 from onceward.epoch.sealed import seal, unseal
 from onceward.epoch.storage import LocalStorage
 from onceward.epoch.term import Holder, Start
@@ -22,8 +35,10 @@ FILES = {
     "ledger-2.json": (Entry, ENTRY_2, ledger.FORMAT),
     "ledger-3.json": (Entry, ENTRY_3, ledger.FORMAT),
     "decision-1.json": (Slot, DECISION_1, decisions.FORMAT),
-    "deed-1.json": (Deed, DEED, home.FORMAT),
+    "deed-1.json": (Deed, DEED, deeds.FORMAT),
+    "deed-2.json": (Deed, DEED_2, deeds.FORMAT),
     "holder-1.json": (Holder, HOLDER, term.FORMAT),
+    "query-1.json": (QueryShape, SHAPE_1, query_shape.FORMAT),
 }
 
 
@@ -38,8 +53,9 @@ def test_every_format_so_far_has_a_file() -> None:
     for name, newest in (
         ("ledger", ledger.FORMAT),
         ("decision", decisions.FORMAT),
-        ("deed", home.FORMAT),
+        ("deed", deeds.FORMAT),
         ("holder", term.FORMAT),
+        ("query", query_shape.FORMAT),
     ):
         assert [f"{name}-{number}.json" for number in range(1, newest + 1)] == sorted(
             file.name for file in GOLDEN.glob(f"{name}-*.json")

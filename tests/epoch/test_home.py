@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from onceward.epoch.home import FILE, MAX_NAME, Home, parse_home, require_name
+from onceward.epoch.deeds import FILE
+from onceward.epoch.home import MAX_NAME, Home, parse_home, require_name
 from onceward.epoch.sealed import seal
 from onceward.epoch.storage import LocalStorage
 from onceward.errors import ConfigurationError, HomeMismatch, InvalidName, LedgerCorrupt
@@ -62,9 +63,9 @@ def test_a_damaged_deed_is_named(tmp_path: Path) -> None:
 
 def test_a_deed_of_a_newer_format_is_refused(tmp_path: Path) -> None:
     deed = Home.at(tmp_path).open("orders", EXACTLY, "aaaa")
-    newer = type(deed)(format=2, pipeline="orders", lineage="aaaa", guarantee=EXACTLY)
+    newer = type(deed)(format=3, pipeline="orders", lineage="aaaa", guarantee=EXACTLY)
     (tmp_path / FILE).write_bytes(seal(newer))
-    with pytest.raises(HomeMismatch, match=r"format 2, written by a newer Onceward; this one reads up to 1"):
+    with pytest.raises(HomeMismatch, match=r"format 3, written by a newer Onceward; this one reads up to 2"):
         Home.at(tmp_path).open("orders", EXACTLY, "aaaa")
 
 

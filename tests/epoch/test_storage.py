@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from onceward.epoch.storage import LocalStorage
+from onceward.epoch.storage import CHUNK, Below, LocalStorage, Storage
 from support.power_cut import watched
 
 CLAIMANT = """
@@ -120,3 +120,76 @@ def test_a_folder_that_is_not_there_is_not_moved(tmp_path: Path) -> None:
     storage = LocalStorage(tmp_path)
     assert not storage.move("checkpoints/000001", "checkpoints/000002")
     assert storage.names("checkpoints") == []
+
+
+@pytest.fixture(params=["itself", "below"])
+def tree(request: pytest.FixtureRequest, tmp_path: Path) -> Storage:
+    """A storage, and a folder of one: both keep large files."""
+    local = LocalStorage(tmp_path)
+    return local if request.param == "itself" else Below(local, "deep/er")
+
+
+def test_a_large_file_is_written_and_read_bit_by_bit(tree: Storage) -> None:
+    """E6."""
+    data = bytes(range(256)) * (CHUNK // 100)
+    tree.write("a/b/x", (data[at : at + 10_000] for at in range(0, len(data), 10_000)))
+    chunks = list(tree.chunks("a/b/x"))
+    assert b"".join(chunks) == data
+    assert max(map(len, chunks)) <= CHUNK < len(data)
+    with pytest.raises(FileExistsError):
+        tree.write("a/b/x", [])
+    with pytest.raises(FileNotFoundError):
+        list(tree.chunks("a/b/y"))
+    path = tree.path("a/b/x")
+    assert path is not None
+    assert path.stat().st_size == len(data)
+
+
+def test_a_second_name_holds_what_the_first_one_loses(tree: Storage) -> None:
+    """E6: whether it is removed, replaced, or moved away with its folder."""
+    for name in ("a", "b", "f/c"):
+        tree.replace(name, name.encode())
+        assert tree.link(name, f"pins/{name}")
+    tree.remove("a")
+    tree.replace("b", b"another")
+    assert tree.move("f", "g")
+    assert [tree.read(f"pins/{name}") for name in ("a", "b", "f/c")] == [b"a", b"b", b"f/c"]
+    assert not tree.link("a", "pins/again")
+    with pytest.raises(FileExistsError):
+        tree.link("b", "pins/b")
+
+
+def test_a_walk_sees_everything_below(tree: Storage) -> None:
+    """E9: hidden files too, and links, which it does not follow."""
+    for name in ("f/x", "f/.hidden/y", "f/deep/er/.z", "g"):
+        tree.replace(name, b"")
+    folder = tree.path("f")
+    assert folder is not None
+    (folder / "link").symlink_to(folder.parent)
+    assert tree.walk("f") == [".hidden/y", "deep/er/.z", "link", "x"]
+    assert "f/x" in tree.walk("")
+    assert tree.walk("none") == []
+    tree.clear("f")
+    tree.clear("f")
+    assert tree.walk("") == ["g"]
+
+
+def test_a_new_folder_is_its_owners_and_only_one_makes_it(tree: Storage) -> None:
+    """E6."""
+    tree.make("a/b")
+    folder = tree.path("a/b")
+    assert folder is not None
+    assert folder.stat().st_mode & 0o777 == 0o700
+    with pytest.raises(FileExistsError):
+        tree.make("a/b")
+
+
+def test_large_files_outlive_a_power_cut_once_they_are_settled(tmp_path: Path) -> None:
+    """E9: bytes at once, names with the folder."""
+    storage = LocalStorage(tmp_path / "not" / "made")
+    with watched(tmp_path) as disk:
+        storage.make("f")
+        storage.write("f/a/b/x", [b"1", b"2"])
+        assert disk.lost() == ["not/made/f/a/b/x"]
+        storage.settle("f")
+        assert disk.lost() == []

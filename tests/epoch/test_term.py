@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from onceward import processes
 from onceward.epoch.sealed import seal
 from onceward.epoch.storage import LocalStorage
 from onceward.epoch.term import (
@@ -25,7 +26,7 @@ from onceward.epoch.term import (
     newest_holder,
 )
 from onceward.errors import HomeInUse, HomeMismatch, LedgerCorrupt, PipelineFenced
-from onceward.pipeline.lease import _process_start, is_dead, this_process
+from onceward.pipeline.lease import is_dead, this_process
 
 
 def holder(number: int, name: str = "first") -> Holder:
@@ -264,7 +265,7 @@ class TestRealProcesses:
     def test_an_ended_process_is_dead_and_its_pid_may_be_somebody_elses(self) -> None:
         with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
             other = msgspec.structs.replace(
-                this_process("p", 1), pid=child.pid, process_start=_process_start(child.pid)
+                this_process("p", 1), pid=child.pid, process_start=processes.started(child.pid)
             )
             assert not is_dead(other)
             assert is_dead(msgspec.structs.replace(other, process_start="1"))

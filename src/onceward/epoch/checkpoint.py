@@ -82,6 +82,15 @@ class Checkpoint:
             raise TornEntry(f"{self.location}/offsets/{epoch} is empty or cut short ({len(data)} bytes)")
         return Positions(text, lines[2:], kafka_positions(lines[2:]))
 
+    def settings(self, epoch: int) -> Mapping[str, str]:
+        """The engine's settings that belong to the state, as the plan of an epoch keeps them; empty if it has none."""
+        lines = (self._storage.read(self._offsets(epoch)) or b"").decode("utf-8", "replace").splitlines()
+        try:
+            found = json.loads(lines[1])["conf"] if len(lines) > 1 else {}
+        except (ValueError, KeyError, TypeError):
+            return {}  # torn, or of a format without: told where the plan itself is read
+        return found if isinstance(found, dict) else {}
+
     def input_rows(self, epoch: int, end: Positions) -> int | None:
         """How many offsets the epoch spans, if all its sources are Kafka; None when that cannot be told."""
         sources = [_offsets(text) for text in end.texts]
@@ -114,6 +123,10 @@ class Checkpoint:
     def last_finished(self) -> int | None:
         """The newest epoch in Spark's commit log."""
         return max(self._numbers("commits"), default=None)
+
+    def all_finished(self) -> list[int]:
+        """Every epoch that Spark's commit log still has."""
+        return self._numbers("commits")
 
     def require_intact(self, committed: int) -> None:
         """Refuse a checkpoint that lost what the pipeline has already committed, or has what it never committed."""

@@ -49,6 +49,7 @@ class Owner:
     term: int
     guarantee: Guarantee
     sink: str = ""
+    inherits: Mapping[str, tuple[str, int]] = field(default_factory=dict)  # see `onceward.epoch.home.Origin`
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,7 +17,7 @@ class EntryMaker:
         self._owner = owner
         self._decider = decider
         self._now = now
-        self._kinds = {name: type(sink) for name, sink in sinks.items()}
+        self._kinds = {name: kind_of(sink) for name, sink in sinks.items()}
         self._settings = {name: sink.describe() for name, sink in sinks.items()}
 
     def entry(self, context: EpochContext, positions: Positions, attempted: Attempted, phase: str) -> Entry:
@@ -42,8 +42,13 @@ class EntryMaker:
         kind, settings = self._kinds[name], self._settings[name]
         return SinkEntry.of(
             voted.outcome,
-            kind=f"{kind.__module__}:{kind.__qualname__}",
+            kind=kind,
             settings=dict(settings) if settings is not None else None,
             committable=dict(voted.committable),
             milliseconds=voted.milliseconds,
         )
+
+
+def kind_of(sink: TwoPhaseCommitSink) -> str:
+    """A sink's class, as entries name it."""
+    return f"{type(sink).__module__}:{type(sink).__qualname__}"

@@ -1,4 +1,9 @@
-"""A pipeline's home: its directory, whose first file says whose it is and of which lineage."""
+"""A pipeline's home: its directory, whose first file says whose it is and of which lineage.
+
+A lineage that began with a restore has a folder of its own for its ledger, decisions and checkpoint, so that one small
+write ends a lineage and begins the next (deeds.py, docs/decisions/0015). Terms are the home's: a driver of the old
+lineage is overtaken like any other.
+"""
 
 import logging
 import re
@@ -6,16 +11,16 @@ from pathlib import Path
 from typing import Final, Self
 from urllib.parse import unquote
 
-import msgspec
-
+from onceward.epoch import deeds
+from onceward.epoch.deeds import FILE, FORMAT, Deed
 from onceward.epoch.sealed import seal, unseal
-from onceward.epoch.storage import LocalStorage, Storage
+from onceward.epoch.storage import Below, LocalStorage, Storage
 from onceward.errors import ConfigurationError, HomeMismatch, InvalidName
 
-FORMAT: Final = 1
-FILE: Final = "pipeline.json"
+LINEAGES: Final = "lineages"
 CHECKPOINTS: Final = "checkpoints"  # Spark's own part of the home: a folder for each term, the newest counts
 CHECKPOINT: Final = "checkpoint"  # homes of older releases have one for all terms, until their next start
+MEMORY: Final = "memory:"  # as long as its process lives (onceward.pipeline.in_memory)
 HADOOP: Final = frozenset({"hdfs", "webhdfs", "viewfs"})
 MAX_NAME: Final = 200  # Kafka takes 249 characters for a topic; a group and a transactional id take any text
 TOO_WIDE: Final = 0o027  # rights of others, and of the group to write; a group that may read was meant so
@@ -25,15 +30,6 @@ _FILE_URI: Final = re.compile(r"file:(?://(?P<host>[^/]*))?(?P<path>.*)", re.IGN
 
 
 log = logging.getLogger("onceward.home")
-
-
-class Deed(msgspec.Struct, frozen=True, kw_only=True):
-    """Whose home this is."""
-
-    format: int = FORMAT
-    pipeline: str
-    lineage: str
-    guarantee: str
 
 
 class Home:
@@ -55,9 +51,22 @@ class Home:
         """A folder of the home as Spark addresses it."""
         return f"{self.root}/{folder}"
 
+    def of_lineage(self, deed: Deed) -> "Home":
+        """Where a lineage keeps its ledger, decisions and checkpoint."""
+        if not deed.folder:
+            return self
+        return Home(Below(self.storage, deed.folder), f"{self.location}/{deed.folder}", self.uri(deed.folder))
+
+    def deed(self) -> Deed | None:
+        """Whose home it is; None: nobody's yet."""
+        return deeds.in_force(self.storage)
+
     def open(self, pipeline: str, guarantee: str, fresh_lineage: str) -> Deed:
         """Read the deed, or write it if the home is new; refuse somebody else's home."""
         data = self.storage.read(FILE)
+        if data is None and (restored := self.deed()) is not None:  # it began with a savepoint
+            self.require_of(restored, pipeline, guarantee)
+            return restored
         if data is None:
             # Read once more: a first start beside this one may have made both since.
             begun = self.storage.names(f"{CHECKPOINT}/offsets") or self.storage.names(CHECKPOINTS)
@@ -73,6 +82,11 @@ class Home:
         deed = unseal(data, Deed, f"{self.location}/{FILE}", FORMAT)
         # Whoever wrote it may have been stopped before it was synced; what we do under its lineage must not outlive it.
         self.storage.sync(FILE)
+        self.require_of(deed, pipeline, guarantee)
+        return deed
+
+    def require_of(self, deed: Deed, pipeline: str, guarantee: str) -> None:
+        """Refuse somebody else's home."""
         if deed.pipeline != pipeline:
             raise HomeMismatch(
                 f"{self.location} is the home of pipeline {deed.pipeline!r}, not of {pipeline!r}; "
@@ -83,7 +97,6 @@ class Home:
                 f"{self.location} was made with guarantee {deed.guarantee!r}, not {guarantee!r}; what is committed "
                 "cannot change its guarantee afterwards: use a new home and a new pipeline name"
             )
-        return deed
 
 
 def too_wide(path: Path) -> str | None:
@@ -103,6 +116,11 @@ def too_wide(path: Path) -> str | None:
 def parse_home(home: str | Path) -> Path | str:
     """A local path, or the URI of a home in HDFS; other places are refused with the reason."""
     text = str(home)
+    if text == MEMORY:
+        raise ConfigurationError(
+            "a home in memory is known to the process that made it only, and is gone with it: it is for tests, as "
+            "ow.Pipeline(..., home='memory:')"
+        )
     if uri := _FILE_URI.fullmatch(text):
         if (uri["host"] or "localhost") != "localhost":
             raise ConfigurationError(

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 from onceward.epoch import term as terms
 from onceward.epoch.decisions import Decisions
-from onceward.epoch.home import FILE, FORMAT, Deed, Home
+from onceward.epoch.deeds import FILE, Deed
+from onceward.epoch.home import Home
 from onceward.epoch.ledger import DECIDED, DONE, PREPARED, Entry, Ledger
-from onceward.epoch.sealed import unseal
 from onceward.errors import HomeMismatch
 
 
@@ -20,16 +20,16 @@ class Doubt:
 
 def deed_of(home: Home) -> Deed:
     """Whose home it is; an error if it is none."""
-    data = home.storage.read(FILE)
-    if data is None:
+    deed = home.deed()
+    if deed is None:
         raise HomeMismatch(f"{home.location} is not the home of a pipeline: it has no {FILE}")
-    return unseal(data, Deed, f"{home.location}/{FILE}", FORMAT)
+    return deed
 
 
 def epochs(home: Home, count: int) -> list[Entry]:
     """The last epochs, oldest first: done, prepared, or decided by the ledger and not done yet."""
     deed = deed_of(home)
-    found = {entry.epoch: entry for entry in _ledger(home, deed).newest(count)}
+    found = {entry.epoch: entry for entry in ledger_of(home, deed).newest(count)}
     decided = _decisions(home, deed).last()
     if decided is not None and (decided.epoch not in found or found[decided.epoch].phase != DONE):
         found[decided.epoch] = decided
@@ -39,8 +39,12 @@ def epochs(home: Home, count: int) -> list[Entry]:
 def in_doubt(home: Home) -> Doubt | None:
     """What the next start has to resolve; at most one epoch can be."""
     deed = deed_of(home)
-    ledger, decided = _ledger(home, deed), _decisions(home, deed).last()
-    done = ledger.last()
+    return doubt_of(ledger_of(home, deed), _decisions(home, deed))
+
+
+def doubt_of(ledger: Ledger, decisions: Decisions) -> Doubt | None:
+    """The same, of a lineage that is already open."""
+    done, decided = ledger.last(), decisions.last()
     if decided is not None and decided.phase == DECIDED and (done is None or decided.epoch > done.epoch):
         return Doubt(decided, decided=True)
     prepared = ledger.last(PREPARED)
@@ -54,9 +58,10 @@ def resolutions(home: Home) -> list[terms.Start]:
     return [start for start in terms.starts(home.storage) if start.resolved]
 
 
-def _ledger(home: Home, deed: Deed) -> Ledger:
-    return Ledger(home.storage, terms.boundaries(home.storage), deed.lineage)
+def ledger_of(home: Home, deed: Deed) -> Ledger:
+    """To be read only."""
+    return Ledger(home.of_lineage(deed).storage, terms.boundaries(home.storage), deed.lineage)
 
 
 def _decisions(home: Home, deed: Deed) -> Decisions:
-    return Decisions(home.storage, deed.lineage, term=0)  # reads only
+    return Decisions(home.of_lineage(deed).storage, deed.lineage, term=0)  # reads only

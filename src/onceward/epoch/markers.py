@@ -38,6 +38,8 @@ class Markers:
     def _compare(self, sink: str, was: LastCommit | None, now: LastCommit | None, decides: bool) -> None:  # noqa: FBT001
         before = was.epoch if was is not None else NEVER
         found = now.epoch if now is not None else NEVER
+        if now is not None and was is not None and (now.lineage, now.epoch) == (was.lineage, was.epoch):
+            return  # also what a sink held before this lineage began
         if now is not None and now.lineage != self._lineage:
             raise HomeMismatch(
                 f"sink {sink!r} now holds epoch {now.epoch} of {self._pipeline!r} under lineage {now.lineage}: another "

@@ -1,13 +1,13 @@
 """What a start concludes from the sinks' last commits and the ledger. Pure."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from onceward.epoch.contract import EpochContext, LastCommit, Owner
 from onceward.epoch.ledger import PREPARED, Entry, Ledger
 from onceward.epoch.outcome import Outcome
-from onceward.errors import HomeMismatch, LedgerCorrupt, MarkerMissing, ReplayDiverged
+from onceward.errors import ForeignLineage, HomeMismatch, LedgerCorrupt, MarkerMissing, ReplayDiverged
 
 NEVER = -1
 
@@ -59,6 +59,7 @@ class Known:
     marked: bool = False
     seen: int = NEVER
     consent: Consent = Consent()
+    inherits: Mapping[str, tuple[str, int]] = field(default_factory=dict)
 
     @property
     def done(self) -> int:
@@ -69,8 +70,12 @@ class Known:
 def by_marker(known: Known, sink: str, last: LastCommit | None, ledger: Ledger, others: Iterable[str]) -> Recovered:
     """Kafka decides: its marker says how far the pipeline is, and which term's votes count."""
     if last is None:
+        if not known.marked:
+            _require_inherited(known, sink)
         return _without_marker(known, ledger)
     require_ours(known, sink, last, afresh(known.pipeline))
+    if last.lineage != known.lineage:  # what the sink held when this lineage began with a savepoint
+        return _without_marker(known, ledger)
     if last.epoch < known.done:
         if known.consent.trust_ledger:
             return _on_trust(known, ledger)
@@ -104,9 +109,13 @@ def by_ledger(known: Known, decided: Entry | None) -> Recovered:
 
 def check_marker(known: Known, recovered: Recovered, sink: str, last: LastCommit | None) -> None:
     """A sink that does not decide must agree: not ahead of the decisions, not behind what is done."""
+    if last is None and (known.recorded is None or sink not in known.recorded.sinks):
+        _require_inherited(known, sink)
     if last is not None:
         require_ours(known, sink, last)
-        if last.epoch > recovered.committed:
+        if last.lineage != known.lineage:
+            last = None  # what the sink held when this lineage began with a savepoint: none of ours
+        elif last.epoch > recovered.committed:
             raise HomeMismatch(
                 f"sink {sink!r} holds epoch {last.epoch} of pipeline {known.pipeline!r}, but the home knows of none "
                 f"after {recovered.committed}: the home is an old copy, or files of it are missing. Going on would put "
@@ -122,6 +131,18 @@ def check_marker(known: Known, recovered: Recovered, sink: str, last: LastCommit
             "emptied, restored from a backup, or is another one. Check what it holds, then start with --trust-ledger "
             "(trust_ledger=True) to go on after the ledger's last epoch."
         )
+
+
+def _require_inherited(known: Known, sink: str) -> None:
+    """Nothing of this lineage is in the sink yet; what it held when the lineage began still must be."""
+    held = known.inherits.get(sink)
+    if held is None or known.consent.trust_ledger:
+        return
+    raise MarkerMissing(
+        f"pipeline {known.pipeline!r} began with a savepoint when sink {sink!r} held epoch {held[1]} of lineage "
+        f"{held[0]}, and now it holds none: it was emptied, restored from a backup, or is another one. Check what it "
+        "holds, then start with --trust-ledger (trust_ledger=True) to go on without it."
+    )
 
 
 def expected_outcomes(
@@ -222,13 +243,19 @@ def _doubtful(known: Known, ledger: Ledger) -> int | None:
 
 
 def require_ours(known: Known | Owner, sink: str, last: LastCommit, way_out: str = "") -> None:
-    """The same lineage, and no term that this home has not seen. Sinks ask it too, before they fence anybody."""
+    """The same lineage, and no term that this home has not seen. Sinks ask it too, before they fence anybody.
+
+    Or what the sink held when this lineage began with a savepoint.
+    """
+    if known.inherits.get(sink) == (last.lineage, last.epoch):
+        return
     if last.lineage != known.lineage:
-        raise HomeMismatch(
+        raise ForeignLineage(
             f"sink {sink!r} holds epoch {last.epoch} of pipeline {known.pipeline!r} under lineage {last.lineage}, but "
             f"this home has lineage {known.lineage}: the home is new, or another home uses the same name. Going on "
             "would commit everything a second time. Use the pipeline's own home, or give this one another name"
-            f"{way_out}."
+            f"{way_out}.",
+            last,
         )
     if last.term > known.term:
         raise HomeMismatch(

@@ -72,6 +72,7 @@ class TakeOver:
     now: Callable[[], str]  # the time of day, for people
     report: Callable[[str], None] = lambda _: None
     consent: Consent = field(default_factory=Consent)
+    first_term: int = 0  # of this lineage
 
     def recover(self) -> TakenOver:
         """Of a start that was overtaken on its way the rest is a consequence: its successor moved on."""
@@ -150,7 +151,8 @@ class TakeOver:
     def _known(
         self, recorded: Entry | None, markers: Mapping[str, LastCommit | None], checkpoint: Checkpoint | None
     ) -> Known:
-        others = [last.epoch for name, last in markers.items() if last is not None and name != self.coordinator.decider]
+        decider, lineage = self.coordinator.decider, self.owner.lineage
+        others = [it.epoch for name, it in markers.items() if it and name != decider and it.lineage == lineage]
         finished = checkpoint.last_finished() if checkpoint is not None else None
         return Known(
             pipeline=self.owner.pipeline,
@@ -161,10 +163,11 @@ class TakeOver:
             marked=self._was_marked(recorded),
             seen=max((*others, finished if finished is not None else NEVER), default=NEVER),
             consent=self.consent,
+            inherits=self.owner.inherits,
         )
 
     def _was_marked(self, recorded: Entry | None) -> bool:
-        said = {start.marked for start in starts(self.home.storage)}
+        said = {start.marked for start in starts(self.term.storage) if start.term >= self.first_term}
         if True in said:
             return True
         # An older release did not say; an epoch that it has voted for or recorded may have been committed.

@@ -127,7 +127,7 @@ def acquire(
     while True:
         holder = newest_holder(storage)
         number = holder.term if holder else 0
-        beat = _read_beat(storage, number)
+        beat = read_beat(storage, number)
         if watched != (number, beat.count):
             alive = watched is not None
             watched, moved_at = (number, beat.count), clock()
@@ -178,7 +178,8 @@ def _read(storage: Storage, file: str, kind: type[Numbered]) -> Numbered:
     return found
 
 
-def _read_beat(storage: Storage, number: int) -> Beat:
+def read_beat(storage: Storage, number: int) -> Beat:
+    """A term's counter, as it stands."""
     name = f"{FOLDER}/{number:06d}.lease"
     data = storage.read(name)
     try:

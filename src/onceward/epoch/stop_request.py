@@ -1,0 +1,97 @@
+"""Asking the driver of a home, in whatever process on whatever machine, to stop at an epoch's end.
+
+A request is a file that names a term, so it can never stop a later start. The driver's lease looks for it; the asker
+watches the lease until it is let go. Pure but for the storage: clock and sleep are passed in.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+
+from onceward.epoch import term as terms
+from onceward.epoch.sealed import seal, unseal
+from onceward.epoch.storage import Storage
+from onceward.errors import HomeInUse, LedgerCorrupt
+
+FORMAT: Final = 1
+FOLDER: Final = "requests"
+PATIENCE_S: Final = 600.0  # an epoch may be long
+POLL_S: Final = 0.1
+
+
+class StopRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """Who asks, and when."""
+
+    format: int = FORMAT
+    term: int
+    by: str
+    at: str
+
+
+def asked(storage: Storage, term: int) -> StopRequest | None:
+    """What the driver of a term is asked; None: to go on."""
+    name = _name(term)
+    data = storage.read(name)
+    try:
+        return unseal(data, StopRequest, name, FORMAT) if data is not None else None
+    except LedgerCorrupt:  # after a power cut, of which no driver has lived to read it
+        return None
+
+
+def stop_driver(
+    storage: Storage,
+    *,
+    by: str,
+    now: Callable[[], str],
+    is_dead: Callable[[terms.Holder], bool],
+    clock: Callable[[], float],
+    sleep: Callable[[float], None],
+    patience_s: float = PATIENCE_S,
+    report: Callable[[str], None] = lambda _: None,
+) -> terms.Holder | None:
+    """Ask, and wait until the home is free; who has stopped. None: nobody was running."""
+    holder = terms.newest_holder(storage)
+    if holder is None or is_dead(holder) or terms.read_beat(storage, holder.term).released:
+        return None
+    request = StopRequest(term=holder.term, by=by, at=now())
+    storage.replace(_name(holder.term), seal(request))
+    report(f"asked {holder} to stop; waiting for its running epoch")
+    try:
+        return holder if _gone(storage, holder, is_dead, clock, sleep, patience_s) else None
+    finally:
+        storage.remove(_name(holder.term))
+
+
+def _gone(
+    storage: Storage,
+    holder: terms.Holder,
+    is_dead: Callable[[terms.Holder], bool],
+    clock: Callable[[], float],
+    sleep: Callable[[float], None],
+    patience_s: float,
+) -> bool:
+    """Whether it let go. False: it died instead, or was dead."""
+    began = moved = clock()
+    count = terms.read_beat(storage, holder.term).count
+    while True:
+        beat = terms.read_beat(storage, holder.term)
+        if beat.released:
+            return True
+        newest = terms.newest_holder(storage)
+        if newest is not None and newest.term > holder.term:
+            raise HomeInUse(f"{newest} has taken the home over from {holder} meanwhile, and was not asked to stop")
+        if beat.count != count:
+            count, moved = beat.count, clock()
+        if is_dead(holder) or clock() - moved >= terms.LEASE_S:
+            return False
+        if clock() - began >= patience_s:
+            raise HomeInUse(
+                f"{holder} was asked to stop and has not within {patience_s:.0f} s: its epoch takes longer, or it is "
+                "of an older release. It may go on; ask again, or stop it yourself."
+            )
+        sleep(POLL_S)
+
+
+def _name(term: int) -> str:
+    return f"{FOLDER}/stop-{term:06d}.json"

@@ -1,0 +1,113 @@
+"""Which lineage is in force: slots that one term fills and every later one closes."""
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from onceward.epoch import deeds
+from onceward.epoch.deeds import FILE, Deed
+from onceward.epoch.home import Home
+from onceward.epoch.sealed import seal
+from onceward.epoch.storage import LocalStorage
+from onceward.errors import HomeMismatch, LedgerCorrupt, PipelineFenced
+
+EXACTLY = "exactly-once"
+
+
+def other(lineage: str) -> Deed:
+    return Deed(format=2, pipeline="p", lineage=lineage, guarantee=EXACTLY, folder=f"lineages/{lineage}")
+
+
+@pytest.fixture
+def storage(tmp_path: Path) -> LocalStorage:
+    Home.at(tmp_path).open("p", EXACTLY, "first")
+    return LocalStorage(tmp_path)
+
+
+def test_without_a_restore_the_first_lineage_stays_in_force(storage: LocalStorage) -> None:
+    for term in range(1, 5):
+        deed = deeds.enter(storage, term)
+        assert deed is not None
+        assert deed.lineage == "first"
+    assert storage.names("terms") == ["000001.lineage", "000002.lineage", "000003.lineage"]
+
+
+def test_a_lineage_begins_with_its_term_and_stays_in_force(storage: LocalStorage) -> None:
+    """E8: every later start finds it, however many there are."""
+    deeds.enter(storage, 2)
+    deeds.begin(storage, 2, other("second"))
+    assert deeds.in_force(storage) == other("second")
+    for term in range(3, 7):
+        assert deeds.enter(storage, term) == other("second")
+    deeds.begin(storage, 6, other("third"))
+    assert deeds.enter(storage, 9) == deeds.in_force(storage) == other("third")
+
+
+def test_a_restore_that_was_paused_and_overtaken_changes_nothing(storage: LocalStorage) -> None:
+    """E8, C6: its successor has closed its slot, so that the two never run under different lineages."""
+    deeds.enter(storage, 1)
+    assert deeds.enter(storage, 2) is not None
+    with pytest.raises(PipelineFenced, match="Nothing has changed"):
+        deeds.begin(storage, 1, other("second"))
+    assert deeds.enter(storage, 3) == deeds.first(storage)
+
+
+def test_a_term_that_died_before_it_closed_its_predecessors_slot_is_made_up_for(storage: LocalStorage) -> None:
+    deeds.begin(storage, 1, other("second"))
+    assert deeds.enter(storage, 5) == other("second")
+    assert len(storage.names("terms")) == 4
+
+
+def test_a_home_that_begins_with_a_savepoint_is_opened_like_any_other(tmp_path: Path) -> None:
+    home = Home.at(tmp_path)
+    assert home.deed() is None
+    deeds.begin(home.storage, 1, other("second"))
+    (tmp_path / FILE).unlink()  # killed before it was written
+    assert home.open("p", EXACTLY, "fresh") == home.deed() == other("second")
+    with pytest.raises(HomeMismatch, match="is the home of pipeline 'p'"):
+        home.open("q", EXACTLY, "fresh")
+    assert home.of_lineage(other("second")).location == f"{tmp_path}/lineages/second"
+
+
+def test_a_release_that_knows_one_lineage_only_refuses_a_home_with_two(storage: LocalStorage) -> None:
+    deeds.begin(storage, 1, other("second"))
+    known = deeds.first(storage)
+    assert known is not None
+    assert (known.format, known.lineage) == (2, "first")
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda s: s.replace("terms/000002.lineage", b"x"), "terms/000002.lineage is damaged"),
+        (lambda s: s.remove("terms/000001.lineage"), "terms/000001.lineage is missing"),
+        (lambda s: s.replace("terms/000002.lineage", s.read("terms/000001.lineage")), "is of term 1: files were"),
+        (
+            lambda s: s.replace("terms/000001.lineage", seal(deeds.Slot(term=1))),
+            "refers to terms/000001.lineage, which has no deed",
+        ),
+    ],
+)
+def test_a_damaged_slot_is_named(storage: LocalStorage, damage: object, message: str) -> None:
+    """E9: nothing is guessed about which lineage counts."""
+    deeds.begin(storage, 1, other("second"))
+    deeds.enter(storage, 3)
+    assert callable(damage)
+    damage(storage)
+    with pytest.raises(LedgerCorrupt, match=message):
+        deeds.in_force(storage)
+
+
+def test_what_a_sink_held_is_part_of_the_deed() -> None:
+    origin = deeds.Origin(
+        savepoint="s",
+        pipeline="p",
+        lineage="first",
+        epoch=4,
+        begins_after=5,
+        first_term=2,
+        inherits={"k": ("first", 4)},
+    )
+    assert msgspec.structs.replace(other("second"), origin=origin).inherits == {"k": ("first", 4)}
+    assert other("second").inherits == {}
