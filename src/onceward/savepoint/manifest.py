@@ -1,0 +1,108 @@
+"""A savepoint's first file: which epoch of which pipeline it holds, and a checksum for every other file."""
+
+import re
+from pathlib import PurePosixPath
+from typing import Final
+
+import msgspec
+
+from onceward.epoch.ledger import Entry
+from onceward.epoch.query_shape import QueryShape
+from onceward.epoch.sealed import unseal
+from onceward.errors import HomeMismatch, LedgerCorrupt, SavepointDamaged, SavepointUnusable
+from onceward.savepoint.place import Place
+
+FORMAT: Final = 1
+FILE: Final = "savepoint.json"
+CHECKPOINT: Final = "checkpoint"
+NOTES: Final = "notes"
+PARTS: Final = frozenset({FILE, CHECKPOINT, NOTES})
+_SHA256: Final = re.compile(r"[0-9a-f]{64}")
+
+
+class FileFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """What a file must be."""
+
+    size: int
+    sha256: str
+
+
+class Operator(msgspec.Struct, frozen=True, kw_only=True):
+    """A stateful operator, as the engine numbers and names it."""
+
+    id: int
+    name: str
+    partitions: int
+    stores: list[str]
+    bytes: int
+    rows: int | None = None  # where the engine has just counted them
+
+
+class Savepoint(msgspec.Struct, frozen=True, kw_only=True):
+    """`savepoint.json`."""
+
+    format: int = FORMAT
+    id: str
+    pipeline: str
+    lineage: str
+    guarantee: str
+    epoch: int  # what is read and held is that of the moment after it
+    term: int
+    created_at: str
+    entry: Entry  # the ledger's: positions, plan, and what each sink has of it
+    inherits: dict[str, tuple[str, int]] = {}  # what sinks hold at this moment that is of an older lineage still
+    shape: QueryShape | None = None
+    partitions: int | None = None  # of the query's shuffles
+    backend: str = ""  # "rocksdb", "hashmap", or the engine's class
+    operators: list[Operator] = []
+    files: dict[str, FileFacts] = {}
+
+    @property
+    def bytes(self) -> int:
+        """The size of all files that it names."""
+        return sum(file.size for file in self.files.values())
+
+
+def load(place: Place) -> Savepoint:
+    """The manifest, checked; the files that it names are not looked at."""
+    if place.is_half_deleted:
+        raise SavepointDamaged(
+            f"{place.location} is what is left of a savepoint whose deletion was interrupted; finish it: "
+            f"onceward savepoint delete {place.location}"
+        )
+    data = place.read(FILE)
+    if data is None:
+        raise _missing(place)
+    try:
+        found = unseal(data, Savepoint, place.name_of(FILE), FORMAT)
+    except LedgerCorrupt as error:
+        raise SavepointDamaged(
+            f"{place.name_of(FILE)} is damaged: its checksum does not match, or it is of something else "
+            f"({len(data)} bytes). Use another savepoint, or a copy of this one."
+        ) from error
+    except HomeMismatch as error:
+        raise SavepointUnusable(str(error)) from error
+    strange = [name for name, facts in found.files.items() if not _is_ours(name, facts)]
+    if strange:
+        raise SavepointDamaged(f"{place.name_of(FILE)} names files that no savepoint has: {', '.join(sorted(strange))}")
+    return found
+
+
+def _missing(place: Place) -> SavepointDamaged | SavepointUnusable:
+    if place.half_deleted.exists():
+        return SavepointDamaged(
+            f"the deletion of {place.location} was interrupted ({place.half_deleted.location} is left); finish it: "
+            f"onceward savepoint delete {place.location}"
+        )
+    if not place.exists():
+        return SavepointUnusable(f"there is no savepoint {place.location}")
+    if place.names() and set(place.names()) <= PARTS:
+        return SavepointDamaged(f"{place.name_of(FILE)} is missing: removed, or the copy of a savepoint is incomplete")
+    return SavepointUnusable(f"{place.location} is no savepoint: it has no {FILE}")
+
+
+def _is_ours(name: str, facts: FileFacts) -> bool:
+    """A manifest may come from anywhere: no name may lead out of the directory."""
+    path = PurePosixPath(name)
+    inside = str(path) == name and len(path.parts) > 1 and path.parts[0] in (CHECKPOINT, NOTES)
+    return inside and ".." not in path.parts and facts.size >= 0 and bool(_SHA256.fullmatch(facts.sha256))

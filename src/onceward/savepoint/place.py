@@ -1,0 +1,81 @@
+"""A savepoint's directory: its name, in a storage that holds the folder around it."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from onceward.epoch.home import Home, parse_home, require_name
+from onceward.epoch.storage import Below, LocalStorage, Storage
+from onceward.errors import ConfigurationError, InvalidName, SavepointUnusable
+
+SAVEPOINTS: Final = "savepoints"  # in a home, unless somebody says another place
+HALF_DELETED: Final = ".deleted"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """`around`: the storage of the folder in which the savepoint is, or will be."""
+
+    around: Storage
+    name: str
+    location: str  # as people know it
+
+    @classmethod
+    def at(cls, path: str | Path) -> "Place":
+        """On a local or mounted path."""
+        try:
+            found = parse_home(path)
+        except ConfigurationError as error:
+            raise SavepointUnusable(f"{path}: a savepoint is on a local or mounted path, or in a home") from error
+        if not isinstance(found, Path):
+            raise SavepointUnusable(f"{path} is in HDFS; open it with the Hadoop client of a Spark session")
+        return cls(LocalStorage(found.parent), found.name, str(found))
+
+    @classmethod
+    def within(cls, home: Home, name: str) -> "Place":
+        """Among a home's own."""
+        return cls(Below(home.storage, SAVEPOINTS), name, f"{home.location}/{SAVEPOINTS}/{name}")
+
+    @property
+    def is_half_deleted(self) -> bool:
+        return self.name.endswith(HALF_DELETED)
+
+    @property
+    def half_deleted(self) -> "Place":
+        """Where it goes when it is deleted: its name says so, whatever becomes of the one who deletes it."""
+        return self.beside(f"{self.name}{HALF_DELETED}")
+
+    def beside(self, name: str) -> "Place":
+        """Another one in the same folder."""
+        return Place(self.around, name, f"{self.location.removesuffix(self.name)}{name}")
+
+    def exists(self) -> bool:
+        return self.name in self.around.names("")
+
+    def names(self) -> list[str]:
+        return self.around.names(self.name)
+
+    def walk(self) -> list[str]:
+        return self.around.walk(self.name)
+
+    def read(self, file: str) -> bytes | None:
+        return self.around.read(f"{self.name}/{file}")
+
+    def chunks(self, file: str) -> Iterator[bytes]:
+        return self.around.chunks(f"{self.name}/{file}")
+
+    def name_of(self, file: str) -> str:
+        """A file's path, for people."""
+        return f"{self.location}/{file}"
+
+
+def require_savepoint_name(name: str) -> str:
+    """It is a directory's name, and one that ends in `.deleted` says something else."""
+    try:
+        require_name(name)
+    except InvalidName as error:
+        raise InvalidName(str(error).replace("pipeline name", "name of a savepoint")) from error
+    if name.endswith(HALF_DELETED):
+        raise InvalidName(f"{name!r} is no name for a savepoint: {HALF_DELETED} marks those that are being deleted")
+    return name
