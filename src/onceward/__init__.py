@@ -22,9 +22,11 @@ if TYPE_CHECKING:
     from onceward.lookups.postgres import PostgresLookup as PostgresLookup
     from onceward.pipeline.pipeline import Pipeline as Pipeline
     from onceward.pipeline.query import Query as Query
+    from onceward.pipeline.reading_state import state as state
     from onceward.pipeline.session import configure as configure
     from onceward.pipeline.session import session as session
     from onceward.pipeline.source import read_kafka as read_kafka
+    from onceward.pipeline.state import State as State
     from onceward.sinks.delta import DeltaSink as DeltaSink
     from onceward.sinks.files import FileSink as FileSink
     from onceward.sinks.function import FunctionSink as FunctionSink
@@ -49,10 +51,12 @@ _HOMES: Final = {
     "PostgresLookup": "onceward.lookups.postgres",
     "PostgresSink": "onceward.sinks.postgres",
     "Query": "onceward.pipeline.query",
+    "State": "onceward.pipeline.state",
     "TwoPhaseCommitSink": "onceward.epoch.contract",
     "configure": "onceward.pipeline.session",
     "read_kafka": "onceward.pipeline.source",
     "session": "onceward.pipeline.session",
+    "state": "onceward.pipeline.reading_state",
 }
 __all__ = [
     "DeltaSink",
@@ -71,11 +75,13 @@ __all__ = [
     "PostgresLookup",
     "PostgresSink",
     "Query",
+    "State",
     "TwoPhaseCommitSink",
     "configure",
     "errors",
     "read_kafka",
     "session",
+    "state",
 ]
 
 

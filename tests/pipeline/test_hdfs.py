@@ -12,12 +12,19 @@ import pytest
 from pyspark.sql import SparkSession
 
 import onceward as ow
+from onceward.epoch.home import Home
 from onceward.errors import HomeInUse, LedgerCorrupt
 from onceward.jars import java_command
 from onceward.jars.cache import jars_of
 from onceward.jars.lock import JarLock
 from onceward.lookups.kept import KeptLookups
-from onceward.pipeline.hadoop import HadoopStorage
+from onceward.pipeline.hadoop import HadoopStorage, open_home
+from onceward.pipeline.opening import now
+from onceward.savepoint.creating import create
+from onceward.savepoint.keeping import delete, find
+from onceward.savepoint.manifest import load
+from onceward.savepoint.unpacking import unpack
+from onceward.savepoint.verifying import verify
 from support.driver import Driver
 from support.judge import Kafka
 
@@ -98,7 +105,26 @@ def test_what_hdfs_cannot_do_is_an_os_error_that_names_the_file(spark: SparkSess
             fails()
 
 
-def test_a_pipeline_lives_in_hdfs(spark: SparkSession, kafka: Kafka, hdfs: str, name: str) -> None:
+def test_large_files_are_written_linked_walked_and_cleared(spark: SparkSession, hdfs: str) -> None:
+    """E6: what savepoints need of a storage."""
+    storage = HadoopStorage(spark, f"{hdfs}/large files")
+    large = bytes(range(256)) * 40_000
+    storage.write("a/b/large ü", [large[:5_000_000], large[5_000_000:]])
+    assert b"".join(storage.chunks("a/b/large ü")) == large
+    assert storage.link("a/b/large ü", "c/.pins/it")
+    assert not storage.link("a/none", "c/none")
+    storage.replace("c/x", b"")
+    storage.settle("c")
+    assert (storage.walk("a"), storage.walk("c"), storage.walk("d")) == (["b/large ü"], [".pins/it", "x"], [])
+    storage.clear("a")
+    storage.clear("a")
+    assert storage.walk("a") == []
+    assert b"".join(storage.chunks("c/.pins/it")) == large
+    with pytest.raises(FileNotFoundError):
+        list(storage.chunks("a/b/large ü"))
+
+
+def test_a_pipeline_lives_in_hdfs(spark: SparkSession, kafka: Kafka, hdfs: str, name: str, tmp_path: Path) -> None:
     """B1: state, positions, ledger and lease in HDFS; a second driver is kept out, damage is named."""
     source, target = kafka.topic(2), kafka.topic(2)
     home = f"{hdfs}/homes/{name}"
@@ -118,11 +144,24 @@ def test_a_pipeline_lives_in_hdfs(spark: SparkSession, kafka: Kafka, hdfs: str, 
     kafka.feed(source, [("a", "2")])
     pipeline().start(trigger="once").wait(120)
     assert kafka.values(target) == ["1", "2"]
+    _require_savepoints(open_home(home, spark), tmp_path)
     storage = HadoopStorage(spark, home)
     newest = storage.names("ledger")[-1]
     storage.replace(f"ledger/{newest}", (storage.read(f"ledger/{newest}") or b"")[:-9])
     with pytest.raises(LedgerCorrupt, match=newest):
         pipeline().start()
+
+
+def _require_savepoints(home: Home, folder: Path) -> None:
+    """E6: among the home's own in HDFS, and to a local path."""
+    inside = create(home, name="it", now=now)
+    outside = create(home, to=folder / "it", now=now)
+    assert verify(inside).files == verify(outside).files
+    assert [it.place.name for it in find(home)] == ["it"]
+    unpack(outside, load(outside), home, "unpacked")
+    assert len(home.storage.walk("unpacked")) == len([it for it in outside.walk() if it.startswith("checkpoint/")])
+    assert delete(inside)
+    assert (find(home), home.storage.names("pins"), home.storage.walk("savepoints")) == ([], [], [])
 
 
 def test_what_an_epoch_looked_up_is_kept_in_hdfs_and_claimed_once(spark: SparkSession, hdfs: str) -> None:

@@ -2,7 +2,7 @@
 # ruff: noqa: FBT003 - Java's flags have no names
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
@@ -11,6 +11,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from onceward.epoch.home import Home, parse_home
+from onceward.epoch.storage import CHUNK
 
 
 def open_home(home: str | Path, spark: SparkSession) -> Home:
@@ -19,6 +20,15 @@ def open_home(home: str | Path, spark: SparkSession) -> Home:
     if isinstance(place, Path):
         return Home.at(place)
     return Home(HadoopStorage(spark, place), place, place)
+
+
+def delete(location: str, spark: SparkSession) -> None:
+    """A folder with all it holds, as Spark addresses it; none there is fine."""
+    path = cast("Any", spark._jvm).org.apache.hadoop.fs.Path(location)  # noqa: SLF001
+    try:
+        path.getFileSystem(spark._jsc.hadoopConfiguration()).delete(path, True)  # noqa: SLF001
+    except Py4JJavaError as error:
+        raise OSError(f"{location}: {str(error.java_exception).splitlines()[0]}") from error
 
 
 class HadoopStorage:
@@ -102,6 +112,79 @@ class HadoopStorage:
                     return False
                 raise
             return True
+
+    def walk(self, folder: str) -> list[str]:
+        """Every file below a folder, hidden ones too."""
+        with self._os_errors(folder):
+            root = self._files.makeQualified(self._path(folder)).toUri()
+            try:
+                found = self._files.listFiles(self._path(folder), True)
+            except Py4JJavaError as error:
+                if _is(error, "FileNotFoundException"):
+                    return []
+                raise
+            names: list[str] = []
+            while found.hasNext():
+                names.append(str(root.relativize(found.next().getPath().toUri()).getPath()))
+            return sorted(names)
+
+    def link(self, name: str, to: str) -> bool:
+        """A copy: files have one name in HDFS."""
+        with self._os_errors(name):
+            source, target = self._path(name), self._path(to)
+            try:
+                self._fs.FileUtil.copy(self._files, source, self._files, target, False, True, self._files.getConf())
+            except Py4JJavaError as error:
+                if _is(error, "FileNotFoundException"):
+                    return False
+                raise
+            return True
+
+    def chunks(self, name: str) -> Iterator[bytes]:
+        """A large file, bit by bit."""
+        with self._os_errors(name):
+            try:
+                stream = self._files.open(self._path(name))
+            except Py4JJavaError as error:
+                if _is(error, "FileNotFoundException"):
+                    raise FileNotFoundError(f"{self._root}/{name}") from error
+                raise
+            try:
+                while chunk := bytes(stream.readNBytes(CHUNK)):
+                    yield chunk
+            finally:
+                stream.close()
+
+    def write(self, name: str, chunks: Iterable[bytes]) -> None:
+        """Into its place: a closed file in HDFS is on its datanodes."""
+        with self._os_errors(name):
+            stream = self._files.create(self._path(name), False)
+            try:
+                for chunk in chunks:
+                    stream.write(bytearray(chunk))
+                stream.hsync()
+            finally:
+                stream.close()
+
+    def make(self, folder: str) -> None:
+        """A new folder, its owner's alone."""
+        with self._os_errors(folder):
+            path = self._path(folder)
+            if self._files.exists(path):
+                raise FileExistsError(f"{self._root}/{folder}")
+            self._files.mkdirs(path)
+            self._files.setPermission(path, self._private)
+
+    def settle(self, folder: str) -> None:
+        """The namenode's journal has every name already."""
+
+    def clear(self, folder: str) -> None:
+        """Take a folder away with all it holds; none there is fine."""
+        with self._os_errors(folder):
+            self._files.delete(self._path(folder), True)
+
+    def path(self, name: str) -> Path | None:
+        """In HDFS only."""
 
     def _write_beside(self, name: str, data: bytes, *, sync: bool) -> Any:
         folder, _, file = name.rpartition("/")

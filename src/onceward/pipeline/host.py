@@ -4,7 +4,7 @@ import importlib.util
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,9 +15,11 @@ from pyspark import cloudpickle
 from pyspark.sql import SparkSession
 
 from onceward.epoch.recovery import InDoubt
-from onceward.errors import PipelineFileError
+from onceward.errors import PipelineFileError, SavepointUnusable
 from onceward.pipeline.pipeline import Pipeline
 from onceward.pipeline.query import Query
+from onceward.pipeline.restores import place_of
+from onceward.savepoint.manifest import load as load_savepoint
 
 POLL_S: Final = 0.1
 REPORT_EVERY_S: Final = 2.0
@@ -33,6 +35,14 @@ class Starting(TypedDict, total=False):
     accept_lost_input: bool
 
 
+class Restores(TypedDict, total=False):
+    """With which savepoint a pipeline begins, and how."""
+
+    from_savepoint: str | None
+    partitions: int | None
+    new_lineage: bool
+
+
 @dataclass(frozen=True, slots=True)
 class Ended:
     """How a run ended."""
@@ -41,7 +51,7 @@ class Ended:
     queries: list[Query]
 
 
-def load(path: Path) -> Callable[[SparkSession], Iterable[Pipeline]]:
+def load(path: Path) -> Callable[[SparkSession], list[Pipeline]]:
     """The file's build(spark), which gives one pipeline or several."""
     module = load_module(path)
     return lambda spark: _built(path, module, spark)
@@ -81,11 +91,30 @@ def require_pipelines(made: object, by: str, path: Path | None) -> list[Pipeline
     return pipelines
 
 
+def restoring(
+    pipelines: list[Pipeline], place: str, *, new_name: str | None, partitions: int | None, new_lineage: bool
+) -> tuple[list[Pipeline], dict[str, Restores]]:
+    """Which of a file's pipelines begins with a savepoint, and which run: of a copy's file it alone does."""
+    saved = load_savepoint(place_of(place, pipelines[0].source.sparkSession))
+    found = [pipeline for pipeline in pipelines if pipeline.name == saved.pipeline]
+    if not found:
+        names = ", ".join(repr(pipeline.name) for pipeline in pipelines)
+        raise SavepointUnusable(
+            f"{place} was taken of pipeline {saved.pipeline!r}; the file has {names}. To restore it under another "
+            "name, keep the name in the file and give the new one with --as NAME."
+        )
+    if new_name is not None:
+        found[0].rename(new_name)
+        pipelines = found
+    return pipelines, {found[0].name: Restores(from_savepoint=place, partitions=partitions, new_lineage=new_lineage)}
+
+
 def run(
     pipelines: Iterable[Pipeline],
     *,
     trigger: str | None,
     report: Callable[[str], None],
+    restores: Mapping[str, Restores] | None = None,
     **starting: Unpack[Starting],
 ) -> Ended:
     """Start all, wait, stop all cleanly at a signal or when one fails; a failure is raised.
@@ -97,7 +126,8 @@ def run(
         try:
             for pipeline in pipelines:
                 report(f"{pipeline.name}: starting ({pipeline.guarantee})")
-                queries.append(pipeline.start(trigger=trigger, report=report, **starting))
+                restore = (restores or {}).get(pipeline.name, Restores())
+                queries.append(pipeline.start(trigger=trigger, report=report, **starting, **restore))
             _watch(queries, asked, report)
         finally:
             failures = _stop(queries)

@@ -6,8 +6,9 @@ import socket
 import threading
 from collections.abc import Callable
 from datetime import UTC, datetime
-from pathlib import Path
 
+from onceward import processes
+from onceward.epoch.stop_request import StopRequest, asked
 from onceward.epoch.term import RENEW_S, Holder, Term
 from onceward.errors import PipelineFenced
 
@@ -22,18 +23,25 @@ class LeaseKeeper:
         self._needed: Callable[[], bool] = lambda: True
         self._overtaken: Callable[[PipelineFenced], None] = lambda _: None
         self._beside: Callable[[], None] = lambda: None
+        self._stop: Callable[[StopRequest], None] | None = None
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._keep, name=f"onceward-lease-{term.number}", daemon=True)
         self._thread.start()
 
     def keep_while(
-        self, needed: Callable[[], bool], *, overtaken: Callable[[PipelineFenced], None], beside: Callable[[], None]
+        self,
+        needed: Callable[[], bool],
+        *,
+        overtaken: Callable[[PipelineFenced], None],
+        asked_to_stop: Callable[[StopRequest], None],
+        beside: Callable[[], None],
     ) -> None:
         """Let go as soon as it is not needed: a query that failed frees its home, though nobody has asked yet.
 
-        overtaken: told once, when a newer driver has taken the home. beside: called after each renewal.
+        overtaken: told once, when a newer driver has taken the home. asked_to_stop: told once, and must not wait: the
+        lease is kept until the query is over. beside: called after each renewal.
         """
-        self._overtaken, self._beside = overtaken, beside
+        self._overtaken, self._beside, self._stop = overtaken, beside, asked_to_stop
         self._needed = needed
 
     def release(self) -> None:
@@ -52,6 +60,7 @@ class LeaseKeeper:
                 self._term.renew()
                 self._term.require_current()
                 self._beside()
+                self._look_for_requests()
             except PipelineFenced as fenced:
                 self._overtaken(fenced)
                 return
@@ -60,6 +69,11 @@ class LeaseKeeper:
                     "the lease of term %d could not be renewed and is tried again: %s", self._term.number, error
                 )
 
+    def _look_for_requests(self) -> None:
+        if self._stop is not None and (request := asked(self._term.storage, self._term.number)) is not None:
+            tell, self._stop = self._stop, None
+            tell(request)
+
 
 def this_process(pipeline: str, term: int) -> Holder:
     """The holder that this process is."""
@@ -67,34 +81,15 @@ def this_process(pipeline: str, term: int) -> Holder:
         term=term,
         pipeline=pipeline,
         host=socket.gethostname(),
-        machine=_machine(),
+        machine=processes.machine(),
         pid=os.getpid(),
-        process_start=_process_start(os.getpid()),
+        process_start=processes.started(os.getpid()),
         since=datetime.now(UTC).isoformat(timespec="seconds"),
     )
 
 
 def is_dead(holder: Holder) -> bool:
     """Certain only for a process of this very machine and boot; anything else must let its lease run out."""
-    if not holder.machine or holder.machine != _machine():
+    if not holder.machine or holder.machine != processes.machine():
         return False
-    return _process_start(holder.pid) != holder.process_start
-
-
-def _machine() -> str:
-    """One boot of one kernel, and one process namespace: containers on a host do not share pids."""
-    try:
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
-        return f"{boot}/{Path('/proc/self/ns/pid').readlink()}"
-    except OSError:
-        return ""
-
-
-def _process_start(pid: int) -> str:
-    """The start time in /proc tells a process from a later one with the same number; "" if there is none."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace")
-    except OSError:
-        return ""
-    fields = stat.rpartition(")")[2].split()
-    return "" if fields[0] in "ZX" else fields[19]
+    return processes.started(holder.pid) != holder.process_start

@@ -6,15 +6,17 @@ import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Final
+from typing import Final, TypeAlias
 
 from pyspark.errors import AnalysisException
 
 from onceward import errors
+from onceward.epoch import deeds
 from onceward.epoch import term as terms
 from onceward.epoch.contract import Guarantee, Owner, TwoPhaseCommitSink
 from onceward.epoch.coordinator import Coordinator
 from onceward.epoch.decisions import Decisions
+from onceward.epoch.deeds import Deed
 from onceward.epoch.home import Home
 from onceward.epoch.ledger import Ledger
 from onceward.epoch.recovery import Consent
@@ -23,6 +25,7 @@ from onceward.epoch.takeover import TakenOver, TakeOver
 from onceward.pipeline.lease import LeaseKeeper, is_dead, this_process
 from onceward.pipeline.lost_input import is_lost_input
 
+Restore: TypeAlias = Callable[[terms.Term], Deed]
 FINAL: Final = (*errors.FINAL, AnalysisException)
 
 
@@ -30,6 +33,8 @@ FINAL: Final = (*errors.FINAL, AnalysisException)
 class Opened:
     """A home that is ours until `close`."""
 
+    whole: Home
+    home: Home  # the part of it that is this lineage's
     taken: TakenOver
     lease: LeaseKeeper
     stop: threading.Event  # set: finish the epoch that runs, and begin none
@@ -53,10 +58,16 @@ def take_over(
     *,
     at_once: bool = False,
     consent: Consent | None = None,
+    restore: Restore | None = None,
     report: Callable[[str], None] = lambda _: None,
 ) -> Opened:
-    """Claim the next term and keep its lease, then do what a start does first."""
-    deed = home.open(pipeline, guarantee.value, uuid.uuid4().hex)
+    """Claim the next term and keep its lease, then do what a start does first.
+
+    `restore` begins another lineage in the home, once it is ours.
+    """
+    deed = home.deed() if restore is not None else home.open(pipeline, guarantee.value, uuid.uuid4().hex)
+    if deed is not None:
+        home.require_of(deed, pipeline, guarantee.value)
     term = terms.acquire(
         home.storage,
         lambda number: this_process(pipeline, number),
@@ -67,28 +78,50 @@ def take_over(
         report=report,
     )
     lease, stop = LeaseKeeper(term), threading.Event()
-    start = TakeOver(
-        home=home,
-        owner=Owner(pipeline=pipeline, lineage=deed.lineage, term=term.number, guarantee=guarantee),
+    try:
+        deed = deeds.enter(home.storage, term.number)  # a predecessor may have begun another lineage since
+        if restore is not None:
+            deed = restore(term)
+        if deed is None:
+            raise errors.HomeMismatch(f"{home.location} has lost its file {deeds.FILE} while this start waited")
+        start = _start(home, deed, term, guarantee, sinks, stop, consent or Consent(), report)
+        return Opened(home, start.home, start.recover(), lease, stop)
+    except BaseException:
+        _let_go(sinks, lease)
+        raise
+
+
+def _start(
+    home: Home,
+    deed: Deed,
+    term: terms.Term,
+    guarantee: Guarantee,
+    sinks: Mapping[str, TwoPhaseCommitSink],
+    stop: threading.Event,
+    consent: Consent,
+    report: Callable[[str], None],
+) -> TakeOver:
+    room = home.of_lineage(deed)
+    return TakeOver(
+        home=room,
+        owner=Owner(
+            pipeline=deed.pipeline, lineage=deed.lineage, term=term.number, guarantee=guarantee, inherits=deed.inherits
+        ),
         coordinator=Coordinator(
             sinks,
             is_final=lambda error: isinstance(error, FINAL) or is_lost_input(error),
             clock=time.monotonic,
             sleep=stop.wait,  # a stop need not wait for a back-off
         ),
-        ledger=Ledger(home.storage, terms.boundaries(home.storage), deed.lineage),
-        decisions=Decisions(home.storage, deed.lineage, term.number),
+        ledger=Ledger(room.storage, terms.boundaries(home.storage), deed.lineage),
+        decisions=Decisions(room.storage, deed.lineage, term.number),
         term=term,
         clock=time.monotonic,
         now=now,
         report=report,
-        consent=consent or Consent(),
+        consent=consent,
+        first_term=deed.origin.first_term if deed.origin is not None else 0,
     )
-    try:
-        return Opened(start.recover(), lease, stop)
-    except BaseException:
-        _let_go(sinks, lease)
-        raise
 
 
 def _let_go(sinks: Mapping[str, TwoPhaseCommitSink], lease: LeaseKeeper) -> None:

@@ -1,20 +1,20 @@
 """Pipeline: a named job from sources to sinks, and how it starts."""
 
 import inspect
-import re
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, Literal, Self, TypeAlias, cast
+from typing import TYPE_CHECKING, Final, Literal, Self, TypeAlias, cast
 
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql import DataFrame
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+from onceward.epoch import query_shape, state_schemas
+from onceward.epoch.checkpoint import Checkpoint
 from onceward.epoch.contract import DecidingSink, Guarantee, TwoPhaseCommitSink
-from onceward.epoch.home import Home, require_name
+from onceward.epoch.home import MEMORY, require_name
 from onceward.epoch.recovery import Consent, InDoubt
 from onceward.epoch.runner import Divergence, EpochRunner
 from onceward.epoch.term import fenced_first
@@ -23,25 +23,28 @@ from onceward.lookups import Lookup
 from onceward.lookups.kept import KeptLookups
 from onceward.pipeline.batch import BackgroundThread, Shaping, Transform, in_foreach_batch
 from onceward.pipeline.enrichment import Enrichment
-from onceward.pipeline.hadoop import open_home
+from onceward.pipeline.hadoop import delete, open_home
+from onceward.pipeline.in_memory import place_of
 from onceward.pipeline.late_rows import rows_dropped
 from onceward.pipeline.opening import Opened, now
 from onceward.pipeline.opening import take_over as take_home_over
 from onceward.pipeline.query import Query
-from onceward.pipeline.session import require_usable, write_no_checksums
+from onceward.pipeline.restores import beside, restoring
+from onceward.pipeline.retaining import POLICIES, Retain, require_retained, settle
+from onceward.pipeline.session import require_usable
+from onceward.pipeline.shape import shape_of
 from onceward.pipeline.source import require_replayable
 from onceward.pipeline.source_topics import note, require_same_topics
+from onceward.pipeline.starting import start_query, triggered
+from onceward.pipeline.state import State, require_same_backend
 
-QUICK_LOGS: Final = {
-    # Plain rename instead of Hadoop's FileContext, which forks a process each time; only for file: homes. It looks
-    # before it renames, so two drivers must never share a folder: each term has its own (docs/decisions/0006, 0013).
-    "spark.sql.streaming.checkpointFileManagerClass": (
-        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
-    ),
-}
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.query import StreamingQuery
+
+    from onceward.savepoint.restoring import Restoring
+
 START_S: Final = 60.0  # the first epoch may run before Spark has given us its query
 LateRows = Literal["drop", "fail"]
-ONCE: Final = frozenset({"once", "available-now"})
 Plain: TypeAlias = Callable[[DataFrame], DataFrame]
 Rows: TypeAlias = Plain | Transform
 
@@ -54,11 +57,15 @@ def _as_is(batch: DataFrame) -> DataFrame:
 class Pipeline:
     """Sources -> DataFrame -> sinks, exactly once unless said otherwise.
 
-    name: transactional id and consumer group, for ever. home: the pipeline's own directory.
+    name: transactional id and consumer group, for ever.
+    home: the pipeline's own directory; "memory:" in tests, which is gone with the process.
     on_replay_divergence: "fail", or "warn" to go on knowingly when a replay differs from what is committed.
     on_late_rows: "drop" what is behind the watermark, as Spark does; "fail" where the watermark is meant to be wide
         enough for every row, so that a dropped one is lost data.
     lookup: tables of a database for `rows=lambda batch, tables: ...`; every try of an epoch sees the same rows.
+    state: where the query keeps its state, and how it is written down; None: as the session says.
+    retain: whether the checkpoint is kept when the pipeline has ended: "always", "on-failure" (dropped after a clean
+        end), "never". Without it the pipeline cannot be started again but from a savepoint.
     """
 
     name: str
@@ -70,6 +77,8 @@ class Pipeline:
     on_late_rows: LateRows = "drop"
     replayable_sources: Iterable[str] = ()
     lookup: Lookup | None = None
+    state: State | None = None
+    retain: Retain = "always"
     sinks: dict[str, TwoPhaseCommitSink] = field(default_factory=dict, init=False)
     _transforms: dict[str, Transform] = field(default_factory=dict, init=False)
 
@@ -88,10 +97,14 @@ class Pipeline:
             raise ConfigurationError("on_replay_divergence is 'fail' or 'warn'")
         if self.on_late_rows not in {"drop", "fail"}:
             raise ConfigurationError("on_late_rows is 'drop' or 'fail'")
+        if self.retain not in POLICIES:
+            raise ConfigurationError(f"retain {self.retain!r} is not known; choose 'always', 'on-failure' or 'never'")
         if self.lookup is not None and not isinstance(self.lookup, Lookup):
             raise ConfigurationError(
                 f"lookup is an ow.PostgresLookup or a subclass of ow.Lookup, not a {type(self.lookup).__name__}"
             )
+        if self.state is not None and not isinstance(self.state, State):
+            raise ConfigurationError(f"state is an ow.State, not a {type(self.state).__name__}")
 
     def to(self, sink: TwoPhaseCommitSink, rows: Rows | None = None, *, name: str | None = None) -> Self:
         """One more place for the rows; `rows` turns each epoch's DataFrame into the sink's columns.
@@ -116,6 +129,17 @@ class Pipeline:
         self.sinks[name] = sink
         return self
 
+    def rename(self, name: str) -> None:
+        """Make it another pipeline: another transactional id and group, and a home beside the first one's."""
+        require_name(name)
+        home = beside(self.home, name)
+        if name == self.name or home == str(self.home).rstrip("/") != MEMORY:
+            shared = "name" if name == self.name else f"home {home}"
+            raise ConfigurationError(
+                f"a copy of pipeline {self.name!r} needs a name of its own, and {name!r} would share its {shared}"
+            )
+        self.name, self.home = name, home
+
     def start(
         self,
         *,
@@ -125,6 +149,9 @@ class Pipeline:
         in_doubt: InDoubt | None = None,
         replan: bool = False,
         accept_lost_input: bool = False,
+        from_savepoint: str | Path | None = None,
+        partitions: int | None = None,
+        new_lineage: bool = False,
         report: Callable[[str], None] = lambda _: None,
     ) -> Query:
         """Take the home and the transactional id over, find out what is committed, and run.
@@ -134,6 +161,8 @@ class Pipeline:
         the ledger's last epoch; in_doubt: "committed" or "aborted", how the epoch ended that only the marker knew of.
         replan: plan the next epoch anew, which was planned and not committed. accept_lost_input: go on without events
         that Kafka has deleted (with a source that has failOnDataLoss=false).
+        from_savepoint: begin with the state and positions of a savepoint; under another name than the savepoint's this
+        is a copy. partitions: of the restored state. new_lineage: although sinks hold something else than it knows.
         """
         guarantee, spark = Guarantee(self.guarantee), self.source.sparkSession
         if in_doubt not in {None, "committed", "aborted"}:
@@ -144,9 +173,22 @@ class Pipeline:
         if guarantee is Guarantee.EXACTLY_ONCE:
             require_replayable(self.source, self.replayable_sources, accept_lost_input=accept_lost_input)
             self._require_both_halves()
-        writer = _triggered(self.source.writeStream.queryName(self.name).outputMode(self.output_mode), trigger)
-        home = open_home(self.home, spark)
-        topics = require_same_topics(self.source, home.storage)
+        writer = triggered(self.source.writeStream.queryName(self.name).outputMode(self.output_mode), trigger)
+        shape = shape_of(self.source, self.output_mode, self.state)
+        home = open_home(place_of(self.home, self.name), spark)
+        deed = home.deed()
+        known = home.of_lineage(deed) if deed is not None else home
+        if from_savepoint is None and (partitions is not None or new_lineage):
+            raise ConfigurationError("partitions and new_lineage go with from_savepoint (--from SAVEPOINT)")
+        restore: Restoring | None = None
+        if from_savepoint is not None:
+            restore = restoring(
+                self, from_savepoint, home, shape, partitions=partitions, new_lineage=new_lineage, report=report
+            )
+        else:
+            require_retained(known)
+            require_same_backend(self.state, Checkpoint.newest(known), home.location)
+        topics = require_same_topics(self.source, restore.notes if restore is not None else known.storage)
         opened = take_home_over(
             home,
             self.name,
@@ -154,19 +196,21 @@ class Pipeline:
             self.sinks,
             at_once=take_over,
             consent=Consent(trust_ledger=trust_ledger, in_doubt=in_doubt, replan=replan),
+            restore=restore,
             report=report,
         )
         try:
             with fenced_first(opened.taken.term):  # an overtaken driver's Spark finds its folder gone
                 if topics is not None:
-                    note(topics, home.storage)
-                return self._run(opened, home, writer)
+                    note(topics, opened.home.storage)
+                query_shape.write_if_changed(opened.home.storage, shape)
+                return self._run(opened, writer)
         except BaseException:
             opened.close()
             raise
 
-    def _run(self, opened: Opened, home: Home, writer: DataStreamWriter) -> Query:
-        enrichment = self._enrichment(home, opened)
+    def _run(self, opened: Opened, writer: DataStreamWriter) -> Query:
+        enrichment = self._enrichment(opened)
         runner = EpochRunner(
             opened.taken,
             BackgroundThread("onceward-ledger"),
@@ -180,9 +224,15 @@ class Pipeline:
         dropped = (lambda: rows_dropped(started.result(START_S))) if self.on_late_rows == "fail" else lambda: 0
         shaping = Shaping.of(self._transforms, self.sinks, enrichment, dropped)
         each = writer.foreachBatch(in_foreach_batch(runner, shaping))
-        query = _start(each, self.source.sparkSession, opened.taken.checkpoint.location)
+        checkpoint = opened.taken.checkpoint
+        state_schemas.follow(opened.home.storage, checkpoint.folder, checkpoint.location)
+        settings = self.state.settings() if self.state is not None else {}
+        query = start_query(each, self.source.sparkSession, checkpoint.location, settings)
         started.set_result(query)
-        return Query(self.name, query, runner, opened)
+        return Query(self.name, query, runner, opened, ended=self._settle)
+
+    def _settle(self, opened: Opened, runner: EpochRunner, failure: BaseException | None) -> None:
+        settle(opened, runner, failure, self.retain, lambda folder: delete(folder, self.source.sparkSession))
 
     def _transform(self, sink: str, rows: Rows) -> Transform:
         wanted = _required(rows)
@@ -201,10 +251,10 @@ class Pipeline:
             )
         return cast("Transform", rows)
 
-    def _enrichment(self, home: Home, opened: Opened) -> Enrichment | None:
+    def _enrichment(self, opened: Opened) -> Enrichment | None:
         if self.lookup is None:
             return None
-        kept = KeptLookups(home.storage, home.location, opened.taken.owner.lineage)
+        kept = KeptLookups(opened.home.storage, opened.home.location, opened.taken.owner.lineage)
         return Enrichment(self.lookup, kept, keep_on=opened.keep_on, sleep=opened.stop.wait)
 
     def _require_both_halves(self) -> None:
@@ -236,33 +286,3 @@ def _required(rows: Rows) -> int:
         return 1
     positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     return sum(it.kind in positional and it.default is inspect.Parameter.empty for it in parameters)
-
-
-def _start(writer: DataStreamWriter, spark: SparkSession, checkpoint: str) -> StreamingQuery:
-    """Start with quick log writes; the session's own setting is back afterwards, the query keeps its copy."""
-    wanted = QUICK_LOGS if checkpoint.startswith("file:") else {}
-    if wanted:
-        write_no_checksums(spark)
-    before = {name: spark.conf.get(name, None) for name in wanted}
-    for name, value in wanted.items():
-        spark.conf.set(name, value)
-    try:
-        return writer.option("checkpointLocation", checkpoint).start()
-    finally:
-        for name, old in before.items():
-            if old is None:
-                spark.conf.unset(name)
-            else:
-                spark.conf.set(name, old)
-
-
-def _triggered(writer: DataStreamWriter, trigger: str | None) -> DataStreamWriter:
-    if trigger is None:
-        return writer
-    if trigger in ONCE:
-        return writer.trigger(availableNow=True)
-    match = re.fullmatch(r"\s*(\d+)\s*(ms|s|m)\s*", trigger)
-    if not match:
-        raise ConfigurationError(f"trigger {trigger!r} is not known; give '1s', '500ms', '2m' or 'once'")
-    unit = {"ms": "milliseconds", "s": "seconds", "m": "minutes"}[match[2]]
-    return writer.trigger(processingTime=f"{match[1]} {unit}")

@@ -1,18 +1,24 @@
 """A running pipeline: Spark's query with epochs, a stop that finishes the running epoch, and our own errors."""
 
+import logging
 import threading
 import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
 from pyspark.errors import StreamingQueryException
 from pyspark.sql.streaming.query import StreamingQuery
 
-from onceward.epoch.ledger import Entry
+from onceward.epoch.ledger import DONE, Entry
 from onceward.epoch.runner import EpochRunner, Stopping
+from onceward.epoch.stop_request import StopRequest
 from onceward.errors import HomeMismatch, OncewardError, PipelineFenced
 from onceward.pipeline.lost_input import input_lost
-from onceward.pipeline.opening import Opened
+from onceward.pipeline.opening import Opened, now
+from onceward.savepoint.creating import create
 
 COMMIT_LOG_S: Final = 10.0  # Spark writes its commit log within milliseconds after the epoch
 POLL_S: Final = 0.02
@@ -21,20 +27,34 @@ POLL_S: Final = 0.02
 CONCURRENT: Final = ("CONCURRENT_STREAM_LOG_UPDATE", "Multiple streaming queries are concurrently using")
 
 
+log = logging.getLogger("onceward.pipeline")
+
+
 class Query:
     """What `Pipeline.start` returns."""
 
-    def __init__(self, name: str, spark_query: StreamingQuery, runner: EpochRunner, opened: Opened) -> None:
+    def __init__(
+        self,
+        name: str,
+        spark_query: StreamingQuery,
+        runner: EpochRunner,
+        opened: Opened,
+        ended: Callable[[Opened, EpochRunner, BaseException | None], None] = lambda *_: None,
+    ) -> None:
         self.name = name
         self.spark_query = spark_query
         self._runner = runner
         self._opened = opened
+        self._ended = ended  # told once, while the home is still ours
         self._fenced: PipelineFenced | None = None
-        opened.lease.keep_while(
-            lambda: self.is_active, overtaken=self._overtaken, beside=self._runner.keep_marker_alive
-        )
         self._closing = threading.Lock()
         self._closed = False
+        opened.lease.keep_while(
+            lambda: self.is_active,
+            overtaken=self._overtaken,
+            asked_to_stop=self._asked_to_stop,
+            beside=self._runner.keep_marker_alive,
+        )
 
     def __enter__(self) -> Self:
         return self
@@ -124,12 +144,33 @@ class Query:
         self._opened.stop.set()
         if self.is_active:
             self._runner.idle.wait()
+            with suppress(Exception):  # told when it is closed; the lease goes with the query, so record before that
+                self._runner.await_record()
             self._await_commit_log()
             self.spark_query.stop()
         self._close()
         failure = self.exception()
         if failure is not None:
             raise failure
+
+    def savepoint(
+        self,
+        to: str | Path | None = None,
+        name: str | None = None,
+        *,
+        stop: bool = False,
+        report: Callable[[str], None] = lambda _: None,
+    ) -> Path | str:
+        """Save the newest finished epoch, while epochs go on; the savepoint's directory, in HDFS its URI.
+
+        to: a local directory that is not there yet. name: among the home's own savepoints, HOME/savepoints/NAME.
+        stop: finish the running epoch and stop first, so that nothing follows it.
+        """
+        if stop:
+            self.stop()
+        self._await_finished()
+        place = create(self._opened.whole, to=to, name=name, now=now, report=report)
+        return place.location if "://" in place.location else Path(place.location)
 
     def process_all_available(self) -> None:
         """Until everything that is there now has been committed; for tests and notebooks."""
@@ -144,6 +185,17 @@ class Query:
         self._opened.stop.set()
         self.spark_query.stop()
 
+    def _asked_to_stop(self, request: StopRequest) -> None:
+        """From the lease's thread, which has to go on: an epoch may be long."""
+        log.info("pipeline %r was asked to stop by %s: finishing the running epoch", self.name, request.by)
+        threading.Thread(target=self._stop_as_asked, name=f"onceward-stop-{self.name}", daemon=True).start()
+
+    def _stop_as_asked(self) -> None:
+        try:
+            self.stop()
+        except Exception as error:  # noqa: BLE001 - whoever waits for the query is told the same
+            log.warning("pipeline %r was asked to stop, and failed: %s", self.name, error)
+
     def _was_stopped(self, failed: BaseException) -> bool:
         return self._opened.stop.is_set() and Stopping.__name__ in str(failed)
 
@@ -156,6 +208,17 @@ class Query:
                 return  # the next start replays that epoch and writes nothing
             time.sleep(POLL_S)
 
+    def _await_finished(self) -> None:
+        """The newest epoch that this driver committed is in the ledger and in Spark's log: a savepoint has it then."""
+        done, taken = self._runner.finished, self._runner.taken
+        newest = done[-1].epoch if done else None
+        deadline = time.monotonic() + COMMIT_LOG_S
+        while newest is not None and self.is_active and time.monotonic() < deadline:  # else an older one is saved
+            entry = taken.ledger.read(newest)
+            if entry is not None and entry.phase == DONE and taken.checkpoint.finished(newest):
+                return
+            time.sleep(POLL_S)
+
     def _close(self) -> None:
         """Connections and lease go even if the ledger's last write failed; that failure is raised."""
         with self._closing:
@@ -164,5 +227,6 @@ class Query:
             self._closed = True
             try:
                 self._runner.close()
+                self._ended(self._opened, self._runner, self.exception())
             finally:
                 self._opened.close()

@@ -143,8 +143,8 @@ def test_staging_in_another_file_system_is_refused(tmp_path: Path, elsewhere: Pa
 def test_a_target_belongs_to_one_pipeline_and_sink(tmp_path: Path, other: dict[str, str]) -> None:
     FileSink(tmp_path / "out").open(OWNER)
     FileSink(tmp_path / "out").open(OWNER)
-    names = {"pipeline": OWNER.pipeline, "sink": OWNER.sink, **other}
-    foreign = Owner(lineage=OWNER.lineage, term=1, guarantee=OWNER.guarantee, **names)
+    pipeline, sink = other.get("pipeline", OWNER.pipeline), other.get("sink", OWNER.sink)
+    foreign = Owner(lineage=OWNER.lineage, term=1, guarantee=OWNER.guarantee, pipeline=pipeline, sink=sink)
     with pytest.raises(TargetUnusable, match=r"belongs to sink 'files' of pipeline 'p'.*a path of its own"):
         FileSink(tmp_path / "out").open(foreign)
 

@@ -1,0 +1,150 @@
+"""Retained checkpoints: what is left of a pipeline that has ended, by policy."""
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+import onceward as ow
+from onceward.epoch.home import Home
+from onceward.epoch.sealed import unseal
+from onceward.errors import CheckpointDropped, CommitUnfinished, ConfigurationError, EpochFailed
+from onceward.pipeline import retaining
+from pipeline.queries import deduplicated, feed, stream
+from support.home import checkpoint_of
+from support.waiting import eventually
+
+ENDED = retaining.Ended(
+    format=1,
+    pipeline="click-counts",
+    lineage="a" * 32,
+    term=3,
+    epoch=42,
+    reason="stopped",
+    retain="never",
+    at="2026-01-02T03:05:00.000+00:00",
+)
+
+
+class Files(ow.FileSink):
+    """A sink that can be told to fail."""
+
+    def __init__(self, folder: Path, fails: str = "") -> None:
+        super().__init__(folder, format="json")
+        self.fails = fails
+
+    def write(self, context: ow.EpochContext, rows: DataFrame) -> ow.Outcome:
+        if self.fails == "write":
+            raise ConfigurationError("it was told to")
+        return super().write(context, rows)
+
+    def commit(self, context: ow.EpochContext, committable: Any) -> None:
+        if self.fails == "commit":
+            raise ConfigurationError("it was told to")
+        super().commit(context, committable)
+
+
+@pytest.fixture
+def start(spark: SparkSession, name: str, tmp_path: Path) -> Callable[..., ow.Query]:
+    feed(tmp_path / "in", 0)
+
+    def begin(fails: str = "", trigger: str | None = "once", **options: Any) -> ow.Query:
+        source = deduplicated(stream(spark, tmp_path / "in"))
+        pipeline = ow.Pipeline(name, home=tmp_path / "home", source=source, **options)
+        return pipeline.to(Files(tmp_path / "out", fails), name="files").start(trigger=trigger)
+
+    return begin
+
+
+def test_by_default_the_checkpoint_stays(start: Callable[..., ow.Query], tmp_path: Path) -> None:
+    """E5: an ended pipeline can be started again."""
+    start().wait(120)
+    assert (checkpoint_of(tmp_path / "home") / "offsets" / "0").exists()
+    assert not (tmp_path / "home" / retaining.FILE).exists()
+
+
+@pytest.mark.parametrize("retain", ["never", "on-failure"])
+def test_after_a_clean_end_it_is_dropped_and_the_next_start_is_told(
+    start: Callable[..., ow.Query], tmp_path: Path, retain: str
+) -> None:
+    """E5: the ledger stays, and says what was committed."""
+    query = start(retain=retain)
+    query.wait(120)
+    last = query.epochs[-1].epoch
+    home = Home.at(tmp_path / "home")
+    assert list((tmp_path / "home" / "checkpoints").rglob("*")) == []
+    ended = retaining.read(home.storage)
+    assert ended is not None
+    assert (ended.epoch, ended.reason, ended.retain) == (last, "finished", retain)
+    assert list((tmp_path / "home" / "ledger").iterdir())
+    terms = sorted((tmp_path / "home" / "terms").iterdir())
+    with pytest.raises(
+        CheckpointDropped, match=rf"after epoch {last},.*finished.*--from SAVEPOINT.*new name and a new home"
+    ):
+        start()
+    assert sorted((tmp_path / "home" / "terms").iterdir()) == terms, "a start that is refused touches nothing"
+
+
+def test_a_stop_is_a_clean_end(start: Callable[..., ow.Query], tmp_path: Path) -> None:
+    """E5: with epochs still to come."""
+    query = start(trigger="100ms", retain="on-failure")
+    eventually(lambda: query.epochs_committed == 2, "both epochs, of which one only moves time on")
+    query.stop()
+    ended = retaining.read(Home.at(tmp_path / "home").storage)
+    assert ended is not None
+    assert (ended.epoch, ended.reason) == (1, "stopped")
+
+
+def test_after_a_failure_it_is_kept_on_failure_and_dropped_never(
+    start: Callable[..., ow.Query], tmp_path: Path
+) -> None:
+    """E5: nothing of the failed epoch is visible, so nothing is in doubt."""
+    with pytest.raises((ConfigurationError, EpochFailed)):
+        start("write", retain="on-failure").wait(120)
+    assert (checkpoint_of(tmp_path / "home") / "offsets" / "0").exists()
+    with pytest.raises((ConfigurationError, EpochFailed)):
+        start("write", retain="never").wait(120)
+    ended = retaining.read(Home.at(tmp_path / "home").storage)
+    assert ended is not None
+    assert ended.epoch == -1
+    assert ended.reason.startswith("failed: ")
+    with pytest.raises(CheckpointDropped, match="before its first epoch"):
+        start()
+
+
+def test_an_epoch_in_doubt_is_never_thrown_away(
+    start: Callable[..., ow.Query], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """E5: whatever the policy says; the next start finishes the epoch, and then it is dropped."""
+    with caplog.at_level(logging.WARNING, "onceward.pipeline"), pytest.raises(CommitUnfinished):
+        start("commit", retain="never").wait(120)
+    assert "is kept, against retain='never'" in caplog.text
+    assert (checkpoint_of(tmp_path / "home") / "offsets" / "0").exists()
+    start(retain="never").wait(120)
+    assert retaining.read(Home.at(tmp_path / "home").storage) is not None
+    assert [file for file in (tmp_path / "out").rglob("*.json") if not any(p.startswith(".") for p in file.parts)]
+
+
+def test_a_drop_that_was_interrupted_is_known_by_its_folder(start: Callable[..., ow.Query], tmp_path: Path) -> None:
+    """E5: killed between the rename and the note."""
+    start().wait(120)
+    checkpoints = tmp_path / "home" / "checkpoints"
+    (checkpoints / retaining.DROPPED).mkdir()
+    (checkpoints / "000001").rename(checkpoints / retaining.DROPPED / "000001")
+    with pytest.raises(CheckpointDropped, match="was dropping its checkpoint"):
+        start()
+
+
+def test_the_note_of_the_first_format_is_read_by_this_build() -> None:
+    """E9"""
+    golden = Path(__file__).parent.parent / "golden" / "ended-1.json"
+    assert unseal(golden.read_bytes(), retaining.Ended, golden.name, retaining.FORMAT) == ENDED
+    assert retaining.FORMAT == 1, "whoever raises it leaves a file of the old one"
+
+
+def test_a_policy_that_there_is_not(start: Callable[..., ow.Query]) -> None:
+    with pytest.raises(ConfigurationError, match="'always', 'on-failure' or 'never'"):
+        start(retain="sometimes")
