@@ -11,7 +11,8 @@ from onceward.epoch.checkpoint import Checkpoint
 from onceward.epoch.contract import Guarantee, Owner
 from onceward.epoch.coordinator import Coordinator
 from onceward.epoch.decisions import Decisions
-from onceward.epoch.home import CHECKPOINT, FILE, Home
+from onceward.epoch.deeds import FILE
+from onceward.epoch.home import CHECKPOINT, Home
 from onceward.epoch.ledger import DECIDED, DONE, Entry, Ledger, SinkEntry
 from onceward.epoch.takeover import TakeOver
 from onceward.epoch.term import Holder, Term, acquire, starts

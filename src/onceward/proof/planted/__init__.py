@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from onceward.epoch.decisions import Decisions
-from onceward.proof.planted import home, kafka, sinks
+from onceward.proof.planted import home, kafka, savepoints, sinks
 from onceward.proof.simulation.driver import Parts
 from onceward.proof.simulation.schedule import Shape
 
@@ -87,6 +87,18 @@ PLANTS: Final[Mapping[str, Plant]] = {
     ),
     "set-back-before-commit": Plant(
         "a database that is set back within an epoch goes on", Parts(store_sink=sinks.ComparesNothing)
+    ),
+    # Savepoints and lineages
+    "savepoint-unjudged": Plant("an old savepoint is restored as if it were new", Parts(restoring=savepoints.Unjudged)),
+    "restore-not-fenced": Plant("a restore leaves sinks to whoever is paused", Parts(restoring=savepoints.NotFenced)),
+    "doubt-thrown-away": Plant(
+        "a restore forgets an epoch that is decided", Parts(restoring=savepoints.DoubtThrownAway)
+    ),
+    "lineage-begun-early": Plant("a lineage counts before its state is there", Parts(restoring=savepoints.BegunEarly)),
+    "lineage-not-synced": Plant("a restored state may not survive", Parts(mount=savepoints.UnsyncedLineage)),
+    "lineage-slot-open": Plant("an overtaken restore begins its lineage", Parts(enter=savepoints.leaves_slots_open)),
+    "marks-of-old-lineages": Plant(
+        "an older lineage's marker is taken for ours", Parts(take_over=savepoints.MarksOfAllLineages)
     ),
     "decided-forgotten": Plant("recovery takes decided for finished", Parts(take_over=home.ForgetsUnfinished)),
 }

@@ -75,7 +75,7 @@ class MarkerApart(StoreSink):
             return
         rows = store.staged.get(which, {})
         self.call("rows", lambda: store.rows.extend(row for part in committable["parts"] for row in rows[part]))
-        self.call("marker", lambda: store.markers.update({lineage: (epoch, self.owner.term)}))
+        self.call("marker", lambda: store.mark(lineage, epoch, self.owner.term))
         self.call("drop", lambda: store.staged.pop(which, None))
 
 

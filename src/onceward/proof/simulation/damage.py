@@ -6,10 +6,10 @@ The run goes on afterwards and is judged like any other: what a message says to 
 from typing import TYPE_CHECKING
 
 from onceward.epoch.checkpoint import Checkpoint
-from onceward.epoch.home import Home
 from onceward.epoch.recovery import Consent
 from onceward.kafka import marker as markers
 from onceward.proof.simulation.disk import Mount
+from onceward.proof.simulation.lineages import Lineages
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -105,8 +105,7 @@ class Damages:
         return f"positions of epoch {epoch} are altered in the engine's log"
 
     def _checkpoint(self) -> Checkpoint:
-        quiet = Mount(self._simulation.world.disk, lambda *_: False, lambda *_: None)
-        return Checkpoint.newest(Home(quiet, "home", "home"))
+        return Lineages(Mount(self._simulation.world.disk, lambda *_: False, lambda *_: None)).checkpoint
 
     def _newest_is_visible(self) -> bool:
         """Whether readers find rows of the epoch that was planned last: what a person would look for."""

@@ -1,7 +1,8 @@
 """The home's file system, in memory: what is synced survives a power cut, what is not may not."""
 
 from bisect import insort
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from random import Random
 
 
@@ -146,3 +147,49 @@ class Mount:
         if broken:
             raise OSError(f"{folder}: moved, but the disk said no")
         return moved
+
+    def walk(self, folder: str) -> list[str]:
+        """Every file below a folder, relative to it."""
+        self._step("list", folder)
+        return sorted(name[len(folder) + 1 :] for name in self._files if name.startswith(f"{folder}/"))
+
+    def link(self, name: str, to: str) -> bool:
+        """A second name for the same bytes."""
+        self._step("link", name)
+        if name not in self._files:
+            return False
+        self._disk.put(to, self._files[name])
+        return True
+
+    def chunks(self, name: str) -> Iterator[bytes]:
+        """All at once: files are small here."""
+        self._step("read", name)
+        if name not in self._files:
+            raise FileNotFoundError(name)
+        yield self._files[name]
+
+    def write(self, name: str, chunks: Iterable[bytes]) -> None:
+        """Its bytes are synced, its name is not."""
+        broken = self._enter("write", name)
+        self._disk.put(name, b"".join(chunks))
+        if broken:
+            raise OSError(f"{name}: written, but the disk said no")
+
+    def make(self, folder: str) -> None:
+        """Folders are where files are."""
+        self._step("make", folder)
+
+    def settle(self, folder: str) -> None:
+        """Names that last."""
+        self._step("sync", folder)
+        for name in [it for it in self._files if it.startswith(f"{folder}/")]:
+            self._disk.keep(name)
+
+    def clear(self, folder: str) -> None:
+        """A folder with all it holds."""
+        self._step("remove", folder)
+        for name in [it for it in self._files if it.startswith(f"{folder}/")]:
+            self._disk.drop(name)
+
+    def path(self, name: str) -> Path | None:
+        """In memory only."""

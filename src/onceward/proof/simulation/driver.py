@@ -6,10 +6,12 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from onceward import errors
+from onceward.epoch import deeds
 from onceward.epoch import term as terms
 from onceward.epoch.contract import Guarantee, Owner, TwoPhaseCommitSink
 from onceward.epoch.coordinator import Coordinator
 from onceward.epoch.decisions import Decisions
+from onceward.epoch.deeds import Deed
 from onceward.epoch.home import Home
 from onceward.epoch.journal import Journal
 from onceward.epoch.ledger import Ledger
@@ -20,6 +22,8 @@ from onceward.epoch.term import Holder, Term
 from onceward.proof.simulation.disk import Mount
 from onceward.proof.simulation.engine import Engine, Query
 from onceward.proof.simulation.world import Driver, World
+from onceward.savepoint.manifest import load
+from onceward.savepoint.restoring import Restoring
 
 PIPELINE: Final = "p"
 
@@ -40,6 +44,8 @@ class Parts:
     term: type[Term] = Term
     journal: type[Journal] = Journal
     runner: type[EpochRunner] = EpochRunner
+    restoring: type[Restoring] = Restoring
+    enter: Callable[[Storage, int], Deed | None] = deeds.enter
     store: Any = None
     store_sink: Any = None
     broker: Any = None
@@ -126,19 +132,41 @@ def _drive(world: World, driver: Driver, parts: Parts, engine: Engine, sinks: Ma
     )
     term = parts.term(storage, claimed.number, claimed.holder, claimed.count)
     driver.term = term.number
+    deed = parts.enter(storage, term.number) or deed
+    if (place := world.newest_savepoint(storage)) is not None:
+        deed = parts.restoring(
+            place=place,
+            savepoint=load(place),
+            home=home,
+            pipeline=PIPELINE,
+            guarantee=Guarantee.EXACTLY_ONCE,
+            sinks=sinks,
+            rewrite=lambda *_: 0,
+            now=lambda: "",
+            fresh=lambda: f"lineage-of-term-{term.number}",
+            report=world.tell,
+        )(term)
+    room = home.of_lineage(deed)
     start = parts.take_over(
-        home=home,
-        owner=Owner(pipeline=PIPELINE, lineage=deed.lineage, term=term.number, guarantee=Guarantee.EXACTLY_ONCE),
+        home=room,
+        owner=Owner(
+            pipeline=PIPELINE,
+            lineage=deed.lineage,
+            term=term.number,
+            guarantee=Guarantee.EXACTLY_ONCE,
+            inherits=deed.inherits,
+        ),
         coordinator=parts.coordinator(
             sinks, is_final=lambda error: isinstance(error, errors.FINAL), clock=world.time, sleep=world.sleep
         ),
-        ledger=parts.ledger(storage, terms.boundaries(storage), deed.lineage),
-        decisions=parts.decisions(storage, deed.lineage, term.number),
+        ledger=parts.ledger(room.storage, terms.boundaries(storage), deed.lineage),
+        decisions=parts.decisions(room.storage, deed.lineage, term.number),
         term=term,
         clock=world.time,
         now=lambda: "",
         report=world.tell,
         consent=world.consent(),
+        first_term=deed.origin.first_term if deed.origin is not None else 0,
     )
     taken = start.recover()
     world.began(term.number, taken.recovered.committed)
@@ -146,7 +174,8 @@ def _drive(world: World, driver: Driver, parts: Parts, engine: Engine, sinks: Ma
     runner = parts.runner(
         taken, Beside(lags=lags), NoStop(world), clock=world.time, now=lambda: "", journal=parts.journal
     )
-    query = Query(engine, world, taken.checkpoint.folder, sinks)
+    folder = f"{deed.folder}/{taken.checkpoint.folder}" if deed.folder else taken.checkpoint.folder
+    query = Query(engine, world, folder, sinks)
     with terms.fenced_first(term):  # an overtaken driver's engine finds its folder gone
         epoch = query.open()
         while epoch < engine.epochs:

@@ -9,19 +9,21 @@ from random import Random
 from typing import Final, NamedTuple
 
 # Who runs: kill (the process), power (the machine: unsynced writes go), pause (a zombie), resume, switch, start.
-CONTROL: Final = ("kill", "power", "pause", "resume", "switch", "start")
+# Restore: the driver that runs is killed or paused, and the next one begins with a savepoint, fresh or old.
+CONTROL: Final = ("kill", "power", "pause", "resume", "switch", "start", "restore")
 DISK: Final = ("disk-before", "disk-after")  # an error of the home's file system, without or with the effect
 SINK: Final = ("sink-before", "sink-after", "task")  # an error of a store; a task that dies and lives on as a zombie
 NETWORK: Final = ("lose-request", "lose-answer", "delay", "duplicate", "hold", "timeout")
 # Those who forget and those who lie: a store set back by its newest epoch, the group's offsets expired, a stranger's
 # commit over them, positions altered in the engine's log. A person puts it right once a driver has said so.
 DAMAGE: Final = ("forget", "expire", "stranger", "alter")
-FAULTS: Final = (*CONTROL, *DISK, *SINK, *NETWORK, *DAMAGE)
+SAVE: Final = ("save",)  # somebody takes a savepoint
+FAULTS: Final = (*CONTROL, *DISK, *SINK, *NETWORK, *DAMAGE, *SAVE)
 
 _WEIGHTS: Final[Mapping[str, int]] = {
     "kill": 8, "power": 4, "pause": 7, "resume": 7, "switch": 5, "start": 2, "disk-before": 1, "disk-after": 2,
     "sink-before": 2, "sink-after": 3, "task": 3, "lose-request": 2, "lose-answer": 4, "delay": 6, "duplicate": 3,
-    "hold": 4, "timeout": 4, "forget": 2, "expire": 2, "stranger": 1, "alter": 2,
+    "hold": 4, "timeout": 4, "forget": 2, "expire": 2, "stranger": 1, "alter": 2, "restore": 5, "save": 2,
 }  # fmt: skip
 
 

@@ -1,20 +1,16 @@
 """One schedule from beginning to end: builds the world, runs it, reads it, and lets the checkers judge."""
 
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from onceward.epoch import term as terms
-from onceward.epoch.checkpoint import Checkpoint, TornEntry
 from onceward.epoch.home import Home
-from onceward.epoch.ledger import Ledger
-from onceward.errors import LedgerCorrupt
+from onceward.errors import HomeMismatch, SavepointUnusable
 from onceward.kafka import marker as markers
 from onceward.proof.checkers import judge
-from onceward.proof.history import History, LedgerLine, LogBatch, Observed, Part, Place, Row
+from onceward.proof.history import History, LogBatch, Observed, Part, Place, Row
 from onceward.proof.simulation.broker import Broker
 from onceward.proof.simulation.damage import Damages
 from onceward.proof.simulation.disk import Mount
@@ -22,14 +18,18 @@ from onceward.proof.simulation.driver import PIPELINE, Parts, drive
 from onceward.proof.simulation.engine import Engine, state_of
 from onceward.proof.simulation.kafka_sink import PARTITIONS, SimulatedKafkaSink
 from onceward.proof.simulation.kafka_sink import TOPIC as OUT
+from onceward.proof.simulation.lineages import Lineages, decided, epoch_of
 from onceward.proof.simulation.partition import PartitionLog
 from onceward.proof.simulation.schedule import Schedule
 from onceward.proof.simulation.store import Store, StoreSink
 from onceward.proof.simulation.wire import MemoryWire
 from onceward.proof.simulation.world import Driver, World
+from onceward.savepoint.creating import create
+from onceward.savepoint.place import Place as SavepointPlace
 
 if TYPE_CHECKING:
     from onceward.epoch.contract import TwoPhaseCommitSink
+    from onceward.epoch.storage import Storage
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,9 @@ class Simulation:
         self.broker: Broker | None = None
         self._look: tuple[object, ...] = ()
         self._seen: dict[Place, tuple[int, tuple[Part, ...]]] = {}  # the last look, and how much there was then
+        self.savepoint = ""  # the newest one's name
         world.body = self._drive
+        world.save, world.newest_savepoint = self._save, self._newest_savepoint
         world.observe = self.observe
         world.finished = self._finished
         self._damages = Damages(self)
@@ -111,12 +113,7 @@ class Simulation:
     def read(self) -> History:
         """Everything that can be found out at the end."""
         storage = self._quiet_mount()
-        checkpoint = Checkpoint.newest(Home(storage, "home", "home"))
-        planned: dict[int, dict[Place, int]] = {}
-        for name in storage.names(f"{checkpoint.folder}/offsets"):
-            with suppress(TornEntry):  # only a bug leaves one at the end, and then an epoch is missing here
-                found = checkpoint.read(int(name))
-                planned[int(name)] = {(*place,): end for place, end in found.kafka.items()} if found is not None else {}
+        lineages = Lineages(storage)
         sinks: dict[str, dict[Place, tuple[Row, ...]]] = {
             name: {(name, 0): tuple(store.rows)} for name, store in self.stores.items()
         }
@@ -127,23 +124,16 @@ class Simulation:
             log = {place: _raw(self.broker, place) for place in self.broker.logs}
             held = self.broker.groups.get(PIPELINE)
             group = {place: offset for place, (offset, _) in held.committed.items()} if held is not None else {}
-        ledger = Ledger(storage, terms.boundaries(storage), _lineage(storage))
-        lines: tuple[LedgerLine, ...] = ()
-        with suppress(LedgerCorrupt):  # every driver has said so by then
-            lines = tuple(
-                LedgerLine(e.epoch, e.term, e.phase, {name: part.rows for name, part in e.sinks.items()})
-                for e in ledger.newest(100)
-            )
         return History(
             events=tuple(self.world.events),
             input=self.engine.input,
-            planned=planned,
+            planned=lineages.planned(),
             sinks=sinks,
             log=log,
             group=group,
-            ledger=lines,
+            ledger=lineages.ledger(),
             decisions=_decisions(self.world.disk.files),
-            state=state_of(storage.read(f"{checkpoint.folder}/state/{self.engine.epochs}")),
+            state=state_of(storage.read(f"{lineages.folder}/state/{self.engine.epochs}")),
             left_behind=tuple(self._left_behind()),
         )
 
@@ -158,8 +148,27 @@ class Simulation:
         drive(self.world, driver, self.parts, self.engine, sinks)
 
     def _finished(self) -> bool:
-        checkpoint = Checkpoint.newest(Home(self._quiet_mount(), "home", "home"))
-        return f"{checkpoint.folder}/commits/{self.engine.epochs - 1}" in self.world.disk.files
+        folder = Lineages(self._quiet_mount()).folder
+        return f"{folder}/commits/{self.engine.epochs - 1}" in self.world.disk.files
+
+    def _save(self) -> str:
+        """All at once: a savepoint pins what it copies. None if nothing is finished yet."""
+        try:
+            made = create(
+                Home(self._quiet_mount(), "home", "home"),
+                now=lambda: "",
+                sleep=lambda _: None,
+                fresh=lambda: f"{self.world.clock:08x}",
+            )
+        except (SavepointUnusable, HomeMismatch) as reason:  # too early
+            return str(reason)
+        self.savepoint, self.world.saved = made.name, True
+        return made.name
+
+    def _newest_savepoint(self, storage: "Storage") -> SavepointPlace | None:
+        """What the person who starts this driver restores, if anything; once."""
+        asked, self.world.restoring = self.world.restoring and self.savepoint != "", False
+        return SavepointPlace.within(Home(storage, "home", "home"), self.savepoint) if asked else None
 
     def _hold(self) -> bool:
         assert self.broker is not None
@@ -181,9 +190,7 @@ class Simulation:
     def _decided(self, marker: int | None) -> frozenset[int]:
         if self.broker is not None:
             return frozenset(range(marker + 1)) if marker is not None else frozenset()
-        files = self.world.disk.files
-        slots = [name for name in files if name.startswith("decisions/")]
-        return frozenset(int(name[10:22]) for name in slots if b'"decided":null' not in files[name])
+        return frozenset(epoch_of(slot) for slot in decided(self.world.disk.files))
 
     def _left_behind(self) -> list[str]:
         found = [f"{name} still has {which} staged" for name, store in self.stores.items() for which in store.staged]
@@ -239,11 +246,5 @@ def _raw(broker: Broker, place: Place) -> tuple[LogBatch, ...]:
 
 
 def _decisions(files: Mapping[str, bytes]) -> tuple[tuple[int, int], ...]:
-    slots = [name for name in sorted(files) if name.startswith("decisions/") and b'"decided":null' not in files[name]]
-    made = [msgspec.json.decode(files[name].split(b"\n")[0])["decided"] for name in slots]
+    made = [msgspec.json.decode(files[name].split(b"\n")[0])["decided"] for name in decided(files)]
     return tuple((entry["epoch"], entry["term"]) for entry in made)
-
-
-def _lineage(storage: Mount) -> str:
-    deed = storage.read("pipeline.json") or b"{}\n"
-    return str(msgspec.json.decode(deed.split(b"\n")[0]).get("lineage", ""))

@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from onceward.epoch.contract import Committable, EpochContext, LastCommit, Owner, TwoPhaseCommitSink
 from onceward.epoch.outcome import Outcome
+from onceward.epoch.recovery import require_ours
 from onceward.errors import SinkUnreachable, StagingLost
 from onceward.proof.history import Row
 from onceward.proof.simulation.engine import Batch, TaskLost, of_rows
@@ -22,19 +23,19 @@ class Store:
         self.name = name
         self.staged: dict[Try, dict[str, list[Row]]] = {}  # by task attempt
         self.rows: list[Row] = []
-        # Epoch and term by lineage, written with the rows. Another pipeline has written to the same store before.
+        # Epoch and term by lineage, written with the rows, the newest commit's last. Another pipeline was here before.
         self.markers: dict[str, tuple[int, int]] = {"another": (7, 1)}
+        self._first: dict[str, int] = {}  # each lineage's first epoch here
 
     def forget(self) -> Callable[[], None] | None:
         """Restored from a backup: its newest commit is gone. What puts it back; None: there is none yet."""
-        mine = [(epoch, lineage) for lineage, (epoch, _) in self.markers.items() if lineage != "another"]
-        if not mine:
+        if (newest := self.newest()) is None:
             return None
-        epoch, lineage = max(mine)
+        lineage, epoch, _ = newest
         rows, marker = [row for row in self.rows if row.epoch == epoch], self.markers[lineage]
         self.rows = [row for row in self.rows if row.epoch != epoch]
         self.markers[lineage] = (epoch - 1, marker[1])
-        if epoch == 0:
+        if epoch == self._first[lineage]:
             del self.markers[lineage]
 
         def restore() -> None:
@@ -65,16 +66,27 @@ class Store:
         staged = self.staged.pop(which)
         for part in parts:
             self.rows += staged[part]
-        self.markers[lineage] = (epoch, term)
+        self.mark(lineage, epoch, term)
         return True
+
+    def mark(self, lineage: str, epoch: int, term: int) -> None:
+        """The newest commit is this one."""
+        self.markers.pop(lineage, None)
+        self.markers[lineage] = (epoch, term)
+        self._first.setdefault(lineage, epoch)
+
+    def newest(self) -> tuple[str, int, int] | None:
+        """Lineage, epoch and term of the pipeline's newest commit."""
+        lineage = next(reversed(self.markers))
+        return (lineage, *self.markers[lineage]) if lineage != "another" else None
 
     def committed(self, lineage: str) -> int:
         """The last epoch of a lineage that is in."""
         return self.markers.get(lineage, (-1, 0))[0]
 
     def drop(self, lineage: str, epoch: int, term: int) -> None:
-        """What this term or an older one has staged up to this epoch."""
-        for which in [w for w in self.staged if w[0] == lineage and w[1] <= epoch and w[2] <= term]:
+        """What this term or an older one has staged up to this epoch, and lineages that are over."""
+        for which in [w for w in self.staged if w[2] <= term and (w[0] != lineage or w[1] <= epoch)]:
             del self.staged[which]
 
 
@@ -90,6 +102,8 @@ class StoreSink(TwoPhaseCommitSink):
         """Nothing to take over: terms are compared at each call."""
         super().open(owner)
         self.succession.forget()
+        if (last := self._marker()) is not None:
+            require_ours(owner, owner.sink, last)
 
     def last_commit(self) -> LastCommit | None:
         return self.succession.told(self.call("marker", self._marker))
@@ -164,8 +178,8 @@ class StoreSink(TwoPhaseCommitSink):
         return result
 
     def _marker(self) -> LastCommit | None:
-        marker = self.store.markers.get(self.owner.lineage)
-        return LastCommit(lineage=self.owner.lineage, epoch=marker[0], term=marker[1]) if marker is not None else None
+        newest = self.store.newest()
+        return LastCommit(lineage=newest[0], epoch=newest[1], term=newest[2]) if newest is not None else None
 
     def _stage(self, which: Try, part: str, rows: list[Row]) -> None:
         self.call("stage", lambda: self.store.stage(which, part, rows))

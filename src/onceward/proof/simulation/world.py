@@ -6,7 +6,7 @@ the counter reaches a fault, it happens there. So a schedule replays exactly.
 
 from collections.abc import Callable
 from random import Random
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from onceward.epoch.recovery import Consent
 from onceward.proof.checkers.ending import OF_DAMAGE
@@ -15,12 +15,18 @@ from onceward.proof.simulation.disk import Disk, Mount
 from onceward.proof.simulation.fibres import Killed, fibre
 from onceward.proof.simulation.schedule import CONTROL, DAMAGE, Fault, Schedule
 
+if TYPE_CHECKING:
+    from onceward.epoch.storage import Storage
+    from onceward.savepoint.place import Place
+
 MAX_DRIVERS: Final = 14
 MAX_STEPS: Final = 6_000
+LATER: Final = 20  # steps until somebody who wants to restore looks again
 TRANSACTION_TIMEOUT_S: Final = 60.0  # of waiting, all drivers together
 
 # What a person acts on: of a store that was set back a decided commit may find neither rows nor staging.
 NAMES_DAMAGE: Final = OF_DAMAGE | {"CommitUnfinished"}
+REFUSES_A_RESTORE: Final = frozenset({"SavepointOutdated", "SavepointUnusable"})
 READY, PARKED, GONE = "ready", "parked", "gone"
 
 
@@ -54,6 +60,10 @@ class World:
         self.release: Callable[[], None] = lambda: None
         self.finished: Callable[[], bool] = lambda: False
         self.damage: Callable[[str], str] = lambda _: ""  # does it; what was done, in words
+        self.save: Callable[[], str] = lambda: ""  # takes a savepoint; what became of it, in words
+        self.newest_savepoint: Callable[[Storage], Place | None] = lambda _: None  # that this driver begins with
+        self.saved = False  # whether there is one
+        self.restoring = False  # the next driver begins with the newest savepoint
         self.repair: Callable[[], Consent | None] = lambda: None  # a person puts right what a driver has named
         self.unrepaired = False
         self._consent: Consent | None = None
@@ -175,6 +185,8 @@ class World:
         self._current.state = GONE
         self.tell(f"ends: {how} {says}")
         self.events.append(Ended(self._current.number, how, says))
+        if how in REFUSES_A_RESTORE:  # then it is started as it was
+            self._once_more = True
         if self.unrepaired and how in NAMES_DAMAGE:
             self._consent = self.repair()
             self._once_more = True
@@ -236,7 +248,9 @@ class World:
 
     def _befall(self, fault: Fault) -> None:
         """What happens to others than the drivers."""
-        if fault.kind in DAMAGE:
+        if fault.kind == "save":
+            self.tell(f"!! somebody takes a savepoint: {self.save()}")
+        elif fault.kind in DAMAGE:
             if done := self.damage(fault.kind):
                 self.unrepaired = True
                 self.tell(f"!! {done}")
@@ -270,12 +284,18 @@ class World:
             self.tell("!! is paused")
             current.state = PARKED
             return True
-        if fault.kind == "start":
-            if len(self.drivers) >= MAX_DRIVERS // 2:
-                return False
-            self.tell("!! somebody starts another driver")
-            self._preferred = self._start()
-            return True
+        if fault.kind == "restore":
+            return self._restore(current, fault.argument)
+        return self._start_beside() if fault.kind == "start" else self._go_on_with(current, fault)
+
+    def _start_beside(self) -> bool:
+        if len(self.drivers) >= MAX_DRIVERS // 2:
+            return False
+        self.tell("!! somebody starts another driver")
+        self._preferred = self._start()
+        return True
+
+    def _go_on_with(self, current: Driver, fault: Fault) -> bool:
         state = PARKED if fault.kind == "resume" else READY
         others = [driver for driver in self.drivers if driver.state is state and driver is not current]
         if not others:
@@ -285,6 +305,22 @@ class World:
             self._wake(self._preferred)
         self.tell(f"!! driver {self._preferred.number} goes on instead")
         return True
+
+    def _restore(self, current: Driver, argument: int) -> bool:
+        """The next driver begins with a savepoint; this one is dead, or sleeps and does not know."""
+        fresh = self.save() if argument // 4 % 2 or not self.saved else ""
+        if not self.saved:  # nothing is finished yet: later then
+            self._faults.append(Fault(self.clock + LATER, "restore", argument))
+            self._faults.sort(reverse=True)
+            return False
+        self.restoring = True
+        self.tell(f"!! somebody is about to restore {fresh or 'the newest savepoint'}")
+        if argument // 8 % 2:
+            current.state = PARKED
+            return True
+        self._die(current)
+        self._set_due()
+        raise Killed
 
     def _die(self, driver: Driver) -> None:
         driver.state = GONE
