@@ -53,6 +53,21 @@ def command(pid: int) -> str:
     return shown.stdout
 
 
+def machine() -> str:
+    """One boot of one kernel, and one process namespace: containers on a host do not share pids; "" if unknown."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
+        return f"{boot}/{Path('/proc/self/ns/pid').readlink()}"
+    except OSError:
+        return ""
+
+
+def started(pid: int) -> str:
+    """The start time in /proc tells a process from a later one with the same number; "" if there is none."""
+    fields = _stat(pid)
+    return "" if not fields or fields[0] in "ZX" else fields[19]
+
+
 def send(pids: set[int] | list[int], number: signal.Signals) -> None:
     """To each that is still there."""
     for pid in pids:

@@ -9,7 +9,8 @@ from rich.console import Console
 from onceward.cli.main import app
 from onceward.cli.output import progress, result
 from onceward.demo.display import Counts, Display
-from onceward.epoch.home import Deed, Home
+from onceward.epoch.deeds import Deed
+from onceward.epoch.home import Home
 from onceward.epoch.ledger import DONE, PREPARED, Entry, Ledger, SinkEntry
 from onceward.epoch.sealed import seal
 from onceward.epoch.term import Start

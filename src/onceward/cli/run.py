@@ -35,19 +35,42 @@ def run(
     accept_lost_input: Annotated[
         bool, typer.Option("--accept-lost-input", help="Go on without events that Kafka has deleted.")
     ] = False,
+    savepoint: Annotated[
+        str | None, typer.Option("--from", help="Begin with the state and positions of this savepoint.")
+    ] = None,
+    partitions: Annotated[
+        int | None, typer.Option("--partitions", help="With --from: share the state out over so many partitions.")
+    ] = None,
+    new_name: Annotated[
+        str | None,
+        typer.Option("--as", help="With --from: as a copy of this name, with a home of its own beside the original's."),
+    ] = None,
+    new_lineage: Annotated[
+        bool,
+        typer.Option("--new-lineage", help="With --from: although sinks hold something else than the savepoint knows."),
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Run the pipelines that FILE's build(spark) returns; Ctrl-C and SIGTERM finish the running epoch."""
     if once and trigger is not None:
         raise typer.BadParameter("--once and --trigger exclude each other")
+    if savepoint is None and (partitions is not None or new_name is not None or new_lineage):
+        raise typer.BadParameter("--partitions, --as and --new-lineage go with --from SAVEPOINT")
     from onceward.pipeline import host
     from onceward.pipeline.session import end, session
 
     build = host.load(file)
     spark = session(file.stem, master=master)
     try:
+        pipelines = build(spark)
+        restores: dict[str, host.Restores] = {}
+        if savepoint is not None:
+            pipelines, restores = host.restoring(
+                pipelines, savepoint, new_name=new_name, partitions=partitions, new_lineage=new_lineage
+            )
         ended = host.run(
-            build(spark),
+            pipelines,
+            restores=restores,
             trigger="once" if once else trigger,
             take_over=take_over,
             trust_ledger=trust_ledger,

@@ -1,0 +1,77 @@
+"""Savepoints as tables. Cells are `Text`: a name such as "[/red]" is no markup."""
+
+import io
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from onceward.savepoint.keeping import Found
+from onceward.savepoint.manifest import Savepoint
+from onceward.terminal import one_line, plain
+
+WIDTH: Final = 160
+_RIGHT: Final = frozenset({"epoch", "bytes", "files", "rows", "partitions", "id"})
+
+
+def listed(found: Sequence[Found]) -> str:
+    """One line for each."""
+    rows = [
+        [it.place.name, str(s.epoch), s.pipeline, s.lineage[:8], s.backend, str(len(s.files)), str(s.bytes), _at(s)]
+        if (s := it.savepoint)
+        else [it.place.name, "", it.problem, "", "", "", "", ""]
+        for it in found
+    ]
+    return _table("", ("savepoint", "epoch", "pipeline", "lineage", "backend", "files", "bytes", "created at"), rows)
+
+
+def described(location: str, savepoint: Savepoint) -> str:
+    """All that the manifest says, but for the files."""
+    entry, shape = savepoint.entry, savepoint.shape
+    size = f"{len(savepoint.files)} files, {savepoint.bytes} bytes"
+    lines = [
+        one_line(f"{savepoint.pipeline} ({savepoint.guarantee}), lineage {savepoint.lineage}: {location}"),
+        f"after epoch {savepoint.epoch} (term {savepoint.term}), created {_at(savepoint)}, id {savepoint.id}",
+        f"state: {savepoint.backend or 'unknown'}, {savepoint.partitions} partitions; {size}",
+        *(f"input ends at {one_line(text)}" for text in entry.positions),
+    ]
+    operators = [
+        [str(it.id), it.name, str(it.partitions), ", ".join(it.stores), _or_unknown(it.rows), str(it.bytes)]
+        for it in savepoint.operators
+    ]
+    sinks = [
+        [f"{name}{' *' if name == entry.decider else ''}", it.kind, str(it.rows), it.digest, str(dict(it.committable))]
+        for name, it in entry.sinks.items()
+    ]
+    tables = [
+        _table("operators", ("id", "operator", "partitions", "stores", "rows", "bytes"), operators),
+        _table(f"epoch {entry.epoch} in the sinks", ("sink", "kind", "rows", "digest", "committed as"), sinks),
+    ]
+    if shape is not None:
+        known = [("source", it) for it in shape.sources] + [("output", it) for it in shape.output]
+        known += [("operator", f"{it.name} by {', '.join(it.keys)} {' '.join(it.details)}") for it in shape.operators]
+        tables.append(_table(f"the query ({shape.output_mode})", ("part", "what it is"), known))
+    return "\n".join([*lines, *(it for it in tables if it)])
+
+
+def _table(title: str, columns: Sequence[str], rows: Sequence[Iterable[str]]) -> str:
+    if not rows:
+        return ""
+    table = Table(title=Text(one_line(title)) if title else None, title_justify="left", header_style="bold")
+    for name in columns:
+        table.add_column(name, overflow="fold", justify="right" if name in _RIGHT else "left")
+    for row in rows:
+        table.add_row(*(Text(plain(cell)) for cell in row))
+    text = io.StringIO()
+    Console(file=text, width=WIDTH, color_system=None, force_terminal=False).print(table)
+    return text.getvalue().rstrip("\n")
+
+
+def _or_unknown(rows: int | None) -> str:
+    return "not counted" if rows is None else str(rows)
+
+
+def _at(savepoint: Savepoint) -> str:
+    return savepoint.created_at[:19].replace("T", " ")
