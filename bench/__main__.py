@@ -1,6 +1,6 @@
 """`make bench`: every figure of this machine, one after the other.
 
-    python -m bench [encoder] [commit] [sinks] [throughput] [latency]
+    python -m bench [encoder] [commit] [sinks] [state] [throughput] [latency]
 
 Each also runs by itself and takes options: python -m bench.throughput --help.
 """
@@ -8,7 +8,7 @@ Each also runs by itself and takes options: python -m bench.throughput --help.
 import subprocess
 import sys
 
-SET = ("encoder", "commit", "sinks", "throughput", "latency")
+SET = ("encoder", "commit", "sinks", "state", "throughput", "latency")
 
 
 def main() -> None:
