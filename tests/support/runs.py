@@ -14,8 +14,8 @@ def run(pipeline: ow.Pipeline, **options: object) -> ow.Query:
     return query
 
 
-def crash(pipeline: ow.Pipeline) -> None:
+def crash(pipeline: ow.Pipeline, **options: object) -> None:
     """It dies where `crash_at` says."""
-    query = pipeline.start(trigger="once")
+    query = pipeline.start(trigger="once", **options)  # type: ignore[arg-type]
     with pytest.raises(Exception, match="Crash"):
         query.wait(DEADLINE_S)

@@ -57,6 +57,14 @@ COMBINATIONS: Final = {
         "test_a_zombie_*[[]postgres-files-voted#2]": "after the decision, where more has been done",
         "test_an_epoch_in_doubt_*[[]*-*]": "all sinks together; both deciders, softly, in test_many_sinks",
     },
+    "tests/pipeline/test_operators.py": {
+        "test_*[[]windows-that-update]": "windows that append; duplicates in the heap",
+        "test_*[[]join-in-the-heap]": "a join on disk; duplicates in the heap",
+        "test_*[[]state-of-ones-own-shrinking]": "state of one's own that is spread wider; a join that shrinks",
+    },
+    "tests/pipeline/test_restore_kills.py": {
+        "test_a_driver_that_sleeps_*[[]voted]": "one that sleeps later, just before its decision",
+    },
     "tests/pipeline/test_modes_of_sinks.py": {
         "test_*[[]files-at-*]": "the other sinks, and every guarantee over Kafka in test_modes",
         "test_*[[]iceberg-at-*]": "Delta, whose rows are staged by the same code",
