@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 import onceward as ow
 from onceward.epoch.home import LINEAGES
-from onceward.errors import ConfigurationError, SavepointUnusable
+from onceward.errors import ConfigurationError, SavepointOutdated, SavepointUnusable
 from onceward.pipeline import restores
 from support import outputs
 from support.judge import Kafka
@@ -87,3 +87,22 @@ def test_state_that_cannot_be_rewritten_leaves_no_half_of_a_lineage(job: Job, mo
     job.feed(*range(5, 15))
     run(job.pipeline())
     job.require(Counter(range(15)))
+
+
+def test_of_a_sink_without_a_memory_the_ledger_knows_what_it_has(job: Job) -> None:
+    """E8: an old savepoint is refused there too; never a silent duplicate."""
+    seen: list[int] = []
+
+    def pipeline() -> ow.Pipeline:
+        rows = ow.read_kafka(job.spark, job.kafka.bootstrap, topics=[job.source]).selectExpr("cast(value as string)")
+        sink = ow.FunctionSink(lambda batch, _: seen.extend(int(row[0]) for row in batch.collect()), idempotent=True)
+        return ow.Pipeline(job.name, home=job.folder / "home", source=rows).to(sink)
+
+    place = run(pipeline()).savepoint()
+    job.feed(*range(10, 15))
+    run(pipeline())
+    with pytest.raises(SavepointOutdated, match=r"sink 'function' has committed epoch 1 since: 5 records"):
+        pipeline().start(from_savepoint=place)
+    assert Counter(seen) == Counter(range(15))
+    run(pipeline(), from_savepoint=place, new_lineage=True)
+    assert Counter(seen) == Counter([*range(15), *range(10, 15)])

@@ -145,9 +145,13 @@ class Restoring:
 
     def _compare(self, owner: Owner, since: list[Entry]) -> tuple[dict[str, LastCommit | None], Inherited]:
         found = look(self.sinks, owner)
-        saved = self.savepoint
-        inherits = inherited(saved.entry, self.pipeline, found, since, held=saved.inherits, knowingly=self.new_lineage)
-        return found, inherits
+        saved, told = self.savepoint, dict(found)
+        done = max((entry for entry in since if entry.phase == DONE), key=lambda entry: entry.epoch, default=None)
+        if done is not None and self.pipeline == saved.pipeline:  # of sinks that do not remember the ledger knows
+            last = LastCommit(lineage=done.lineage, epoch=done.epoch, term=done.term)
+            told |= {name: last for name in done.sinks if name in self.sinks and name not in found}
+        inherits = inherited(saved.entry, self.pipeline, told, since, held=saved.inherits, knowingly=self.new_lineage)
+        return found, {name: held for name, held in inherits.items() if name in found}
 
     def _require_nothing_begun(self, old: Deed | None) -> None:
         """At-most-once: what was begun after the savepoint may be visible, and would be written a second time."""
