@@ -17,7 +17,7 @@ from onceward.epoch.home import CHECKPOINTS, LINEAGES, Home
 from onceward.epoch.ledger import DONE, Entry, Ledger
 from onceward.epoch.lineage import Inherited, inherited
 from onceward.epoch.storage import Below, Storage
-from onceward.epoch.term import Term
+from onceward.epoch.term import Term, fenced_first
 from onceward.errors import ConfigurationError, ForeignLineage, PipelineFenced, SavepointOutdated, SavepointUnusable
 from onceward.savepoint.manifest import NOTES, Savepoint
 from onceward.savepoint.place import Place
@@ -80,7 +80,12 @@ class Restoring:
         verify(self.place)
 
     def __call__(self, term: Term) -> Deed:
-        """Begin the lineage: copy, rescale, then one write that ends the old lineage."""
+        """Begin the lineage. Of a restore that was overtaken on its way the rest is a consequence."""
+        with fenced_first(term):
+            return self._begin(term)
+
+    def _begin(self, term: Term) -> Deed:
+        """Copy, rescale, then one write that ends the old lineage."""
         old, lineage = self.home.deed(), self.fresh()
         owner = Owner(pipeline=self.pipeline, lineage=lineage, term=term.number, guarantee=self.guarantee)
         inherits = self._judge(old, owner)

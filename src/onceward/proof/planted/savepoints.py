@@ -38,7 +38,7 @@ class DoubtThrownAway(Restoring):
 class BegunEarly(Restoring):
     """The new lineage is in force before its state is there."""
 
-    def __call__(self, term: Term) -> Deed:
+    def _begin(self, term: Term) -> Deed:
         old, lineage = self.home.deed(), self.fresh()
         owner = Owner(pipeline=self.pipeline, lineage=lineage, term=term.number, guarantee=self.guarantee)
         inherits = self._judge(old, owner)
