@@ -1,7 +1,7 @@
 """A running dataflow: queues, operators, snapshots, and a new start from one. Whoever drives it picks each action."""
 
 from collections import Counter, deque
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from typing import Final
 
 from onceward.snapshot_algorithms.barriers.graph import Edge, Graph, Record
@@ -34,6 +34,9 @@ class Figures:
     blocked_steps: int = 0  # for every step, the inputs that were not read because of a barrier
     state_bytes: int = 0
     in_flight_bytes: int = 0
+
+    def plus(self, other: "Figures") -> "Figures":
+        return Figures(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
 
 
 class Execution:

@@ -48,8 +48,8 @@ def run(
     snapshot_every: int,
     crashes: Collection[int] = (),
     speeds: Mapping[str, float] = EVEN,
-) -> None:
-    """To the end: any action that is possible may be next. `crashes` are steps.
+) -> int:
+    """To the end, which is told in steps: any action that is possible may be next. `crashes` are steps.
 
     `speeds`: how readily a source emits or an operator reads, where not 1.
     """
@@ -67,3 +67,4 @@ def run(
         if step in crashes:
             execution.crash()
         step += 1
+    return step

@@ -74,3 +74,34 @@ STEPS: Final = (
     _arrives(C21, "P1 gets P2's marker: C21 is closed, and holds exactly H->D; P1 is done"),
     _arrives(C23, "P3 gets P2's marker: C23 is closed, and empty; P3 is done, and so is the snapshot"),
 )
+
+
+def diagram() -> str:
+    """Processes as lines, steps as columns: letters are events, # a state that is recorded, o any other marker."""
+    network = three_processes()
+    lines = {"step": "", "P1": "", "P2": "", "P3": ""}
+    for number, step in enumerate(STEPS, 1):
+        before = _seen(network)
+        step.do(network)
+        lines["step"] += f"{number:>3}"
+        for name, (events, recorded, arrived) in _seen(network).items():
+            old_events, old_recorded, old_arrived = before[name]
+            sign = "-"
+            if recorded != old_recorded:
+                sign = "#"
+            elif arrived != old_arrived:
+                sign = "o"
+            elif events != old_events:
+                sign = events[-1]
+            lines[name] += f"--{sign}"
+    return "\n".join(f"{name:<5}{line}" for name, line in lines.items())
+
+
+def _seen(network: ThreeProcesses) -> dict[str, tuple[Events, bool, int]]:
+    """Of each process: its events, whether its state is recorded, and how many markers have arrived."""
+    seen = {}
+    for name, process in network.processes.items():
+        part = process.recorder.snapshots.get(SNAPSHOT)
+        arrived = len(process.recorder.incoming) - len(part.open) if part is not None else 0
+        seen[name] = process.state, part is not None, arrived
+    return seen
