@@ -54,6 +54,13 @@ def spark() -> Iterator[SparkSession]:
     session.stop()
 
 
+@pytest.fixture(autouse=True)
+def _settings_of_its_own(request: pytest.FixtureRequest) -> None:
+    """A command that runs in this process makes a session of its own, which is the shared one with other settings."""
+    if "spark" in request.fixturenames:
+        request.getfixturevalue("spark").conf.set("spark.sql.shuffle.partitions", "2")
+
+
 @pytest.fixture
 def name() -> str:
     """A pipeline name of this test's own."""

@@ -111,8 +111,8 @@ def test_who_follows_the_page_on_savepoints_finds_what_it_says(
         kafka.feed("orders", [("ann", "700"), ("bob", "400")])
         reader.follow(heading)
         records = [(message.key().decode(), int(message.value())) for message in kafka.read("totals")]
-        assert records[seen:] == totals, heading
+        assert sorted(records[seen:]) == sorted(totals), heading  # of several partitions
         seen = len(records)
     copied = [(message.key().decode(), int(message.value())) for message in kafka.read("totals-staging")]
-    assert copied == [("ann", 2100), ("bob", 1200)]
+    assert sorted(copied) == [("ann", 2100), ("bob", 1200)]
     assert spark.conf.get("spark.sql.shuffle.partitions") == "2"  # what was rescaled is a query's own

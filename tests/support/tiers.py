@@ -55,7 +55,7 @@ COMBINATIONS: Final = {
         "test_a_driver_killed_at_every_step_*[[]all-sinks-*]": "all sinks, at the second one's vote and commit",
         "test_a_zombie_*[[]kafka-postgres-*]": "test_kills: a zombie where Kafka decides",
         "test_a_zombie_*[[]postgres-files-voted#2]": "after the decision, where more has been done",
-        "test_an_epoch_in_doubt_*[[]*-*]": "all sinks together; both deciders, softly, in test_many_sinks",
+        "test_an_epoch_in_doubt_*": "test_many_sinks: both deciders, softly, shown and resolved without the pipeline",
     },
     "tests/pipeline/test_operators.py": {
         "test_*[[]windows-that-update]": "windows that append; duplicates in the heap",
@@ -68,6 +68,14 @@ COMBINATIONS: Final = {
     "tests/pipeline/test_modes_of_sinks.py": {
         "test_*[[]files-at-*]": "the other sinks, and every guarantee over Kafka in test_modes",
         "test_*[[]iceberg-at-*]": "Delta, whose rows are staged by the same code",
+    },
+    "tests/pipeline/test_hdfs.py": {
+        "test_a_driver_with_its_home_in_hdfs_*": "a pipeline lives in HDFS, stopped and started; kills on a local home",
+    },
+    "tests/pipeline/test_rewriting.py": {
+        "test_*[[]joined]": "test_operators: a join at three widths; what is rewritten is a store of it",
+        "test_*[[]windowed]": "test_operators: windows at three widths",
+        "test_*[[]sessions]": "test_operators: windows at three widths",
     },
     "tests/proof/test_simulation.py": {
         "test_no_way_of_the_small_model_*": "ten thousand seeded schedules; the search finds planted bugs",
@@ -83,6 +91,9 @@ COMBINATIONS: Final = {
     },
     "tests/sinks/postgres/test_conformance.py": {
         "TestPostgresSinkThatUpserts::*": "appending; what an upsert does is in test_commit and test_target",
+    },
+    "tests/demo/test_feeder.py": {
+        "test_every_record_is_fed_once_*": "the whole demo, whose broker is killed too",
     },
     "tests/demo/test_demo_command.py": {
         "test_kept_it_runs_on_*": "the whole demo",

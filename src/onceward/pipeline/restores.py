@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 
 from onceward.epoch.contract import Guarantee, TwoPhaseCommitSink
 from onceward.epoch.entries import kind_of
-from onceward.epoch.home import Home, parse_home
+from onceward.epoch.home import MEMORY, Home, parse_home
 from onceward.epoch.ledger import Entry, SinkEntry
 from onceward.epoch.query_shape import QueryShape
 from onceward.errors import ConfigurationError
@@ -88,6 +88,8 @@ def place_of(place: str | Path, spark: SparkSession) -> Place:
 
 
 def beside(home: str | Path, name: str) -> str:
-    """Where a copy of that name lives: in the same folder as the original's home."""
+    """Where a copy of that name lives: in the same folder as the original's home; in memory, if that is there."""
+    if str(home) == MEMORY:
+        return MEMORY
     folder, slash, _ = str(home).rstrip("/").rpartition("/")
     return f"{folder}{slash}{name}"

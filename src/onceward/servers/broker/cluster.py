@@ -22,6 +22,7 @@ DEFAULT_PORT: Final = 9092
 SIZES: Final = (1, 3)
 START_TIMEOUT_S: Final = 60.0  # 2 s on a quiet machine; a busy one with three brokers needs far more
 RELEASE_S: Final = 3.0
+PAUSE_S: Final = 10.0
 JVM: Final = (
     "-Xmx384m",
     "-Xms128m",
@@ -169,8 +170,14 @@ class DevBroker:
             self._await_ready(self.layout, [node], started=[node])
 
     def pause(self, node: int = 1) -> None:
-        """SIGSTOP: connections stay open and nobody answers."""
-        self._node(node).running().send(signal.SIGSTOP)
+        """SIGSTOP: connections stay open and nobody answers, from when this returns."""
+        process = self._node(node).running()
+        process.send(signal.SIGSTOP)
+        deadline = time.monotonic() + PAUSE_S
+        while process.alive() and not process.paused():  # its threads stop one after the other
+            if time.monotonic() > deadline:
+                raise DevBrokerError(f"broker {node} has not stopped {PAUSE_S:.0f} s after SIGSTOP")
+            time.sleep(POLL_S)
 
     def resume(self, node: int = 1) -> None:
         self._node(node).running().send(signal.SIGCONT)

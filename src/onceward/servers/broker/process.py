@@ -60,7 +60,8 @@ class BrokerProcess:
         return start_time(self.pid) == self.started
 
     def paused(self) -> bool:
-        return self.alive() and _state(self.pid).startswith("T")
+        """Whether every thread of it has stopped."""
+        return self.alive() and all(state.startswith("T") for state in _states(self.pid))
 
     def send(self, number: signal.Signals) -> None:
         if self.alive():
@@ -79,13 +80,15 @@ def start_time(pid: int) -> str | None:
     return None if not answer or _ps(pid, "state=").startswith("Z") else answer
 
 
-def _state(pid: int) -> str:
-    if sys.platform == "linux":
-        return (_stat_fields(pid) or ["X"])[0]
-    return _ps(pid, "state=")
+def _states(pid: int) -> list[str]:
+    """Of its threads, where the system tells them apart."""
+    if sys.platform != "linux":
+        return [_ps(pid, "state=")]
+    stats = [_stat_fields(f"{pid}/task/{task.name}") for task in Path(f"/proc/{pid}/task").glob("*")]
+    return [fields[0] for fields in stats if fields] or ["X"]
 
 
-def _stat_fields(pid: int) -> list[str]:
+def _stat_fields(pid: int | str) -> list[str]:
     """Fields 3 and on of /proc/PID/stat; the second is a name that may hold blanks and brackets."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
