@@ -1,6 +1,7 @@
 """Which lineage is in force: slots that one term fills and every later one closes."""
 
 from pathlib import Path
+from random import Random
 
 import msgspec
 import pytest
@@ -11,6 +12,7 @@ from onceward.epoch.home import Home
 from onceward.epoch.sealed import seal
 from onceward.epoch.storage import LocalStorage
 from onceward.errors import HomeMismatch, LedgerCorrupt, PipelineFenced
+from onceward.proof.simulation.disk import Disk, Mount
 
 EXACTLY = "exactly-once"
 
@@ -97,6 +99,32 @@ def test_a_damaged_slot_is_named(storage: LocalStorage, damage: object, message:
     damage(storage)
     with pytest.raises(LedgerCorrupt, match=message):
         deeds.in_force(storage)
+
+
+@pytest.mark.parametrize("folder", ["", "../elsewhere", "lineages/..", "lineages/a/../../b", "/etc"])
+def test_a_deed_that_leads_out_of_the_home_is_refused(storage: LocalStorage, folder: str) -> None:
+    """A home is data: whoever can write to it must not choose where else we read and write."""
+    forged = msgspec.structs.replace(other("second"), folder=folder)
+    storage.replace("terms/000001.lineage", seal(deeds.Slot(term=1, deed=forged)))
+    with pytest.raises(LedgerCorrupt, match="which is none: it was forged"):
+        deeds.enter(storage, 2)
+    if folder:
+        storage.remove("terms/000001.lineage")
+        storage.replace(FILE, seal(forged))
+        with pytest.raises(LedgerCorrupt, match="which is none: it was forged"):
+            deeds.in_force(storage)
+
+
+def test_a_lineage_that_was_begun_and_not_synced_lasts_once_somebody_goes_on_with_it() -> None:
+    """E8: killed between the claim and its sync; what the next driver commits under it must not outlive it."""
+    disk = Disk()
+    storage = Mount(disk, lambda *_: False, lambda *_: None)
+    Home(storage, "home", "home").open("p", EXACTLY, "first")
+    disk.put("terms/000001.lineage", seal(deeds.Slot(term=1, deed=other("second"))))
+    assert deeds.enter(storage, 2) == other("second")
+    for seed in range(8):
+        disk.cut_power(Random(seed))
+    assert deeds.in_force(storage) == other("second")
 
 
 def test_what_a_sink_held_is_part_of_the_deed() -> None:

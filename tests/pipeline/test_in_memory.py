@@ -10,10 +10,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 import onceward as ow
-from onceward.epoch.home import parse_home
+from onceward.epoch.home import IN_MEMORY, is_in_memory, parse_home
 from onceward.epoch.sealed import seal
 from onceward.errors import ConfigurationError
-from onceward.pipeline.in_memory import OWNER, PREFIX, SHARED_MEMORY, is_in_memory, place_of
+from onceward.pipeline.in_memory import OWNER, SHARED_MEMORY, place_of
 from onceward.pipeline.lease import this_process
 from pipeline.queries import deduplicated, feed, stream
 
@@ -52,7 +52,7 @@ def test_a_pipeline_in_memory_goes_on_within_its_process(spark: SparkSession, na
     home = Path(place_of("memory:", name))
     assert (home / "pipeline.json").exists()
     assert stat.S_IMODE(home.parent.stat().st_mode) == 0o700
-    assert home.parent.name.startswith(f"{PREFIX}{os.getpid()}-")
+    assert home.parent.name.startswith(f"{IN_MEMORY}{os.getpid()}-")
     assert is_in_memory(home)
     pipeline.rename("another")
     assert place_of(pipeline.home, pipeline.name) == home.parent / "another"
@@ -66,14 +66,14 @@ def test_it_is_gone_with_its_process_and_the_next_one_clears_up_after_a_kill(tmp
     assert not made(tmp_path, "ended").parent.exists()
     killed = made(tmp_path, "killed").parent
     assert killed.exists()
-    (tmp_path / f"{PREFIX}1-foreign").mkdir()
-    (tmp_path / f"{PREFIX}2-link").symlink_to(tmp_path)
-    living = tmp_path / f"{PREFIX}{os.getpid()}-mine"
+    (tmp_path / f"{IN_MEMORY}1-foreign").mkdir()
+    (tmp_path / f"{IN_MEMORY}2-link").symlink_to(tmp_path)
+    living = tmp_path / f"{IN_MEMORY}{os.getpid()}-mine"
     living.mkdir()
     (living / OWNER).write_bytes(seal(this_process("memory:", 0)))
     made(tmp_path, "ended")
     assert sorted(it.name for it in tmp_path.iterdir()) == sorted(
-        [f"{PREFIX}1-foreign", f"{PREFIX}2-link", living.name]
+        [f"{IN_MEMORY}1-foreign", f"{IN_MEMORY}2-link", living.name]
     )
 
 

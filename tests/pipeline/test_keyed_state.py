@@ -1,39 +1,15 @@
 """Keyed state of one's own: transformWithState in Python, stopped, crashed and started again."""
 
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-import pandas as pd  # type: ignore[import-untyped] # Spark's own door to Python state speaks it
 import pytest
 from pyspark import cloudpickle
 from pyspark.sql import SparkSession
-from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
 import onceward as ow
+from support import running
 from support.judge import Kafka
-
-
-class Running(StatefulProcessor):
-    """A running sum for each key."""
-
-    def init(self, handle: StatefulProcessorHandle) -> None:
-        self._sum = handle.getValueState("sum", "total long")
-
-    def handleInputRows(  # noqa: N802 - Spark's name
-        self,
-        key: Any,
-        rows: Iterator[pd.DataFrame],
-        timerValues: Any,  # noqa: ARG002, N803
-    ) -> Iterator[pd.DataFrame]:
-        total = self._sum.get()[0] if self._sum.exists() else 0
-        total += sum(int(frame["number"].sum()) for frame in rows)
-        self._sum.update((total,))
-        yield pd.DataFrame({"key": [key[0]], "value": [str(total)]})
-
-    def close(self) -> None:
-        pass
 
 
 @pytest.mark.slow
@@ -44,14 +20,16 @@ def test_state_of_ones_own_is_kept_once_for_every_event(
 
     The last start takes along a folder whose epochs are all finished: Spark's notes in it name paths that are gone.
     """
-    cloudpickle.register_pickle_by_value(sys.modules[__name__])  # type: ignore[no-untyped-call] # workers have no tests
+    cloudpickle.register_pickle_by_value(running)  # type: ignore[no-untyped-call] # workers have no tests
     source, target = kafka.topic(2), kafka.topic(2)
 
     def build() -> ow.Pipeline:
         events = ow.read_kafka(spark, kafka.bootstrap, topics=[source]).selectExpr(
             "cast(key as string) as key", "cast(cast(value as string) as long) as number"
         )
-        sums = events.groupBy("key").transformWithStateInPandas(Running(), "key string, value string", "update", "none")
+        sums = events.groupBy("key").transformWithStateInPandas(
+            running.Running(), "key string, value string", "update", "none"
+        )
         return ow.Pipeline(name, home=tmp_path / "home", source=sums, output_mode="update").to(
             ow.KafkaSink(kafka.bootstrap, topic=target)
         )

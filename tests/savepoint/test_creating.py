@@ -15,7 +15,7 @@ from onceward.epoch.sealed import seal
 from onceward.epoch.storage import LocalStorage
 from onceward.errors import ConfigurationError, HomeMismatch, InvalidName, SavepointUnusable
 from onceward.savepoint import pins
-from onceward.savepoint.creating import create, home_is_memory
+from onceward.savepoint.creating import create
 from onceward.savepoint.keeping import find
 from onceward.savepoint.manifest import load
 from onceward.savepoint.pins import Note, Pins, unfinished
@@ -183,8 +183,7 @@ def test_a_directory_that_is_no_home_is_told(tmp_path: Path) -> None:
 
 def test_a_home_in_memory_is_refused(tmp_path: Path) -> None:
     """E4, E6."""
-    made = saved_home(tmp_path / "onceward-memory-1234" / "p")
-    assert home_is_memory(made.home)
+    made = saved_home(tmp_path / "onceward-memory-1234-abc" / "p")
     with pytest.raises(SavepointUnusable, match="gone with its process"):
         made.save()
 
@@ -329,6 +328,27 @@ class TestLeftovers:
         create(made.home, now=now, sleep=sleep, clock=lambda: 0.0)
         assert note.id in left_in(made.path)
 
+    def test_a_forged_note_has_nothing_else_cleared(self, tmp_path: Path) -> None:
+        """A home is data: whatever a note names, only what a savepoint leaves behind may go."""
+        made = saved_home(tmp_path / "home")
+        precious = tmp_path / "precious"
+        precious.mkdir()
+        storage = made.home.storage
+        for number, changes in enumerate(
+            (
+                {"path": str(tmp_path), "name": "precious"},
+                {"name": "../../precious"},
+                {"id": "../../precious", "name": unfinished("../../precious")},
+            )
+        ):
+            note = Note.of_this_process("ab" * 16, NOW, path="", name=unfinished("ab" * 16))
+            forged = msgspec.structs.replace(note, process_start="1", **changes)
+            storage.replace(f"pins/{number:032x}.json", seal(forged))
+        storage.replace("pins/..json", seal(note))
+        time = iter(range(10_000))
+        create(made.home, now=now, sleep=lambda _: None, clock=lambda: float(next(time)))
+        assert precious.is_dir()
+
     def test_at_a_path_elsewhere_are_cleared_too(self, tmp_path: Path) -> None:
         """E6."""
         made = saved_home(tmp_path / "home")
@@ -364,9 +384,9 @@ class TestLeftovers:
 def test_the_pins_beat_while_files_are_copied(tmp_path: Path) -> None:
     """E6: whoever cannot see the process sees that it lives."""
     storage = LocalStorage(tmp_path)
-    held = Pins(storage, Note.of_this_process("a", NOW, path="", name="x"))
+    held = Pins(storage, Note.of_this_process("ab" * 16, NOW, path="", name=unfinished("ab" * 16)))
     held.announce()
     held.beat()
-    note = pins._read(storage, "a.json")
+    note = pins._read(storage, f"{'ab' * 16}.json")
     assert note is not None
     assert note.beat == 1

@@ -9,11 +9,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import pandas as pd  # type: ignore[import-untyped] # Spark's own door to Python state speaks it
 import pytest
 from pyspark import cloudpickle
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
 import onceward as ow
 from onceward.epoch import inspection
@@ -25,6 +23,7 @@ from onceward.savepoint.place import Place
 from onceward.savepoint.unpacking import unpack
 from onceward.savepoint.verifying import verify
 from savepoint.homes import now
+from support import running
 from support.driver import Driver
 from support.judge import Kafka
 from support.waiting import eventually
@@ -92,27 +91,6 @@ def test_savepoints_are_taken_while_another_process_runs_the_pipeline(
     assert onceward("savepoint", "create", str(path), "--name", "idle", "--stop")["epoch"] == last["epoch"]
 
 
-class Running(StatefulProcessor):
-    """A running sum for each key."""
-
-    def init(self, handle: StatefulProcessorHandle) -> None:
-        self._sum = handle.getValueState("sum", "total long")
-
-    def handleInputRows(  # noqa: N802 - Spark's name
-        self,
-        key: Any,
-        rows: Iterator[pd.DataFrame],
-        timerValues: Any,  # noqa: ARG002, N803
-    ) -> Iterator[pd.DataFrame]:
-        total = self._sum.get()[0] if self._sum.exists() else 0
-        total += sum(len(frame) for frame in rows)
-        self._sum.update((total,))
-        yield pd.DataFrame({"key": [key[0]], "value": [str(total)]})
-
-    def close(self) -> None:
-        pass
-
-
 def unique(first: DataFrame, _: DataFrame) -> DataFrame:
     return first.dropDuplicates(["key"])
 
@@ -126,7 +104,10 @@ def joined(first: DataFrame, second: DataFrame) -> DataFrame:
 
 
 def summed(first: DataFrame, _: DataFrame) -> DataFrame:
-    return first.groupBy("key").transformWithStateInPandas(Running(), "key string, value string", "update", "none")
+    ones = first.selectExpr("key", "1L as number")
+    return ones.groupBy("key").transformWithStateInPandas(
+        running.Running(), "key string, value string", "update", "none"
+    )
 
 
 @pytest.fixture
@@ -179,7 +160,7 @@ def test_spark_goes_on_from_nothing_but_a_savepoint(
     spark: SparkSession, kafka: Kafka, name: str, tmp_path: Path, state: Callable[[str, str], None], case: Case
 ) -> None:
     """E6, E1: with its home gone and in another place, the state and the positions are those after its epoch."""
-    cloudpickle.register_pickle_by_value(sys.modules[__name__])  # type: ignore[no-untyped-call] # workers have no tests
+    cloudpickle.register_pickle_by_value(running)  # type: ignore[no-untyped-call] # workers have no tests
     state(case.provider, case.changelog)
     left, right, target = kafka.topic(1), kafka.topic(1), kafka.topic(1)
 
@@ -191,17 +172,17 @@ def test_spark_goes_on_from_nothing_but_a_savepoint(
     kafka.feed(right, [("x", "right")])
     kafka.feed(left, [("a", "old"), ("b", "old"), ("b", "old")])
     pipeline = ow.Pipeline(name, home=tmp_path / "home", source=build(), output_mode=case.mode)
-    with pipeline.to(ow.KafkaSink(kafka.bootstrap, topic=target)).start() as running:
-        running.process_all_available()
+    with pipeline.to(ow.KafkaSink(kafka.bootstrap, topic=target)).start() as query:
+        query.process_all_available()
         kafka.feed(left, [("y", "old")])
-        running.process_all_available()
-        saved = running.savepoint(to=tmp_path / "it")
+        query.process_all_available()
+        saved = query.savepoint(to=tmp_path / "it")
         kafka.feed(left, [("z", "after it")])
-        running.process_all_available()
-        last = running.savepoint(name="last", stop=True)
-        assert not running.is_active
+        query.process_all_available()
+        last = query.savepoint(name="last", stop=True)
+        assert not query.is_active
     place = Place.at(saved)
-    assert verify(Place.at(last)).epoch == running.epochs[-1].epoch > load(place).epoch
+    assert verify(Place.at(last)).epoch == query.epochs[-1].epoch > load(place).epoch
     if case.mode == "update" and case.provider.startswith("HDFS"):
         require_told_by_the_command(saved, last)
     shutil.rmtree(tmp_path / "home")

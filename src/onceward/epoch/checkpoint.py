@@ -78,18 +78,13 @@ class Checkpoint:
             return None
         text = data.decode("utf-8", "replace")
         lines = text.splitlines()
-        if len(lines) < 3 or not _VERSION.fullmatch(lines[0]) or not all(map(_is_whole, lines[1:])):
+        if len(lines) < 3 or not is_whole(data):
             raise TornEntry(f"{self.location}/offsets/{epoch} is empty or cut short ({len(data)} bytes)")
         return Positions(text, lines[2:], kafka_positions(lines[2:]))
 
     def settings(self, epoch: int) -> Mapping[str, str]:
         """The engine's settings that belong to the state, as the plan of an epoch keeps them; empty if it has none."""
-        lines = (self._storage.read(self._offsets(epoch)) or b"").decode("utf-8", "replace").splitlines()
-        try:
-            found = json.loads(lines[1])["conf"] if len(lines) > 1 else {}
-        except (ValueError, KeyError, TypeError):
-            return {}  # torn, or of a format without: told where the plan itself is read
-        return found if isinstance(found, dict) else {}
+        return settings_of((self._storage.read(self._offsets(epoch)) or b"").decode("utf-8", "replace"))
 
     def input_rows(self, epoch: int, end: Positions) -> int | None:
         """How many offsets the epoch spans, if all its sources are Kafka; None when that cannot be told."""
@@ -160,12 +155,11 @@ class Checkpoint:
         """
         told: list[str] = []
         metadata = self._storage.read(f"{self.folder}/metadata")
-        if metadata is not None and not _is_whole(metadata.decode("utf-8", "replace")) and committed < 0:
+        if metadata is not None and not _is_json(metadata.decode("utf-8", "replace")) and committed < 0:
             self._storage.remove(f"{self.folder}/metadata")
             told.append(f"{self.location}/metadata was torn, and nothing is committed: Spark writes it anew")
         while (newest := self.last_finished()) is not None:
-            lines = (self._storage.read(self._commits(newest)) or b"").decode("utf-8", "replace").splitlines()
-            if len(lines) >= 2 and _VERSION.fullmatch(lines[0]) and all(map(_is_whole, lines[1:])):
+            if is_whole(self._storage.read(self._commits(newest)) or b""):
                 break
             self._storage.remove(self._commits(newest))
             told.append(f"Spark's commit log entry of epoch {newest} was torn: taken away, the epoch is replayed")
@@ -222,7 +216,23 @@ def _newest(storage: Storage) -> str | None:
     return CHECKPOINT if storage.names(CHECKPOINT) else None
 
 
-def _is_whole(line: str) -> bool:
+def is_whole(entry: bytes) -> bool:
+    """Whether an entry of Spark's logs has all its lines: a version, then JSON, or a dash for a source without any."""
+    lines = entry.decode("utf-8", "replace").splitlines()
+    return len(lines) > 1 and bool(_VERSION.fullmatch(lines[0])) and all(map(_is_json, lines[1:]))
+
+
+def settings_of(plan: str) -> Mapping[str, str]:
+    """The engine's settings that a plan keeps, in its second line; empty if it has none, or is torn."""
+    lines = plan.splitlines()
+    try:
+        found = json.loads(lines[1])["conf"] if len(lines) > 1 else {}
+    except (ValueError, KeyError, TypeError):
+        return {}  # told where the plan itself is read
+    return found if isinstance(found, dict) else {}
+
+
+def _is_json(line: str) -> bool:
     if line == _NO_OFFSET:
         return True
     try:

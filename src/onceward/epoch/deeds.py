@@ -6,6 +6,7 @@ that was paused and wakes after its successor's start finds its slot taken and c
 which term's deed is in force, so that one look at the newest slot is enough.
 """
 
+import re
 from collections.abc import Mapping
 from typing import Final
 
@@ -19,6 +20,7 @@ FORMAT: Final = 2
 FILE: Final = "pipeline.json"
 FOLDER: Final = "terms"
 _SUFFIX: Final = ".lineage"
+_FOLDER: Final = re.compile(r"lineages/[0-9A-Za-z][0-9A-Za-z-]*")  # nothing that leads out of the home
 
 
 class Origin(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,19 +68,23 @@ def in_force(storage: Storage) -> Deed | None:
 def first(storage: Storage) -> Deed | None:
     """The deed of the first lineage; None: there is none, or the home began with a savepoint."""
     data = storage.read(FILE)
-    return unseal(data, Deed, FILE, FORMAT) if data is not None else None
+    deed = unseal(data, Deed, FILE, FORMAT) if data is not None else None
+    if deed is not None and deed.folder and not _FOLDER.fullmatch(deed.folder):
+        raise LedgerCorrupt(f"{FILE} names {deed.folder!r} as a lineage's folder, which is none: it was forged")
+    return deed
 
 
 def enter(storage: Storage, term: int) -> Deed | None:
     """For the holder of a term: no older term can begin a lineage any more. The deed in force, for good."""
     known = set(_slots(storage))
-    open_terms = [number for number in range(term - 1, 0, -1) if number not in known]
-    since = 0
-    for number in sorted(open_terms):
-        before = read(storage, number - 1) if number > 1 else None
-        since = _term_in_force(before)
+    for number in (number for number in range(1, term) if number not in known):
+        since = _term_in_force(read(storage, number - 1)) if number > 1 else 0
         storage.claim(_name(number), seal(Slot(term=number, since=since)))
-    return _deed(storage, read(storage, term - 1)) if term > 1 else first(storage)
+    if term == 1:
+        return first(storage)
+    # Whoever claimed it may have died before it was synced; what follows from it must not outlive it.
+    storage.sync(_name(term - 1))
+    return _deed(storage, read(storage, term - 1))
 
 
 def begin(storage: Storage, term: int, deed: Deed) -> None:
@@ -95,9 +101,7 @@ def begin(storage: Storage, term: int, deed: Deed) -> None:
         storage.replace(FILE, seal(msgspec.structs.replace(known, format=FORMAT)))
 
 
-def _term_in_force(slot: Slot | None) -> int:
-    if slot is None:
-        return 0
+def _term_in_force(slot: Slot) -> int:
     return slot.term if slot.deed is not None else slot.since
 
 
@@ -121,6 +125,8 @@ def read(storage: Storage, term: int) -> Slot:
     slot = unseal(data, Slot, name, FORMAT)
     if slot.term != term:
         raise LedgerCorrupt(f"{name} is of term {slot.term}: files were swapped")
+    if slot.deed is not None and not _FOLDER.fullmatch(slot.deed.folder):
+        raise LedgerCorrupt(f"{name} names {slot.deed.folder!r} as a lineage's folder, which is none: it was forged")
     return slot
 
 

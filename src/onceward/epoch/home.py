@@ -21,10 +21,12 @@ LINEAGES: Final = "lineages"
 CHECKPOINTS: Final = "checkpoints"  # Spark's own part of the home: a folder for each term, the newest counts
 CHECKPOINT: Final = "checkpoint"  # homes of older releases have one for all terms, until their next start
 MEMORY: Final = "memory:"  # as long as its process lives (onceward.pipeline.in_memory)
+IN_MEMORY: Final = "onceward-memory-"  # what the directory of such homes is called, before a process and a random word
 HADOOP: Final = frozenset({"hdfs", "webhdfs", "viewfs"})
 MAX_NAME: Final = 200  # Kafka takes 249 characters for a topic; a group and a transactional id take any text
 TOO_WIDE: Final = 0o027  # rights of others, and of the group to write; a group that may read was meant so
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_IN_MEMORY: Final = re.compile(rf"{IN_MEMORY}\d+-\w+")
 _SCHEME: Final = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]+:")
 _FILE_URI: Final = re.compile(r"file:(?://(?P<host>[^/]*))?(?P<path>.*)", re.IGNORECASE)
 
@@ -97,6 +99,11 @@ class Home:
                 f"{self.location} was made with guarantee {deed.guarantee!r}, not {guarantee!r}; what is committed "
                 "cannot change its guarantee afterwards: use a new home and a new pipeline name"
             )
+
+
+def is_in_memory(location: str | Path) -> bool:
+    """Whether a home is gone with its process."""
+    return any(_IN_MEMORY.fullmatch(part) for part in Path(str(location)).parts)
 
 
 def too_wide(path: Path) -> str | None:

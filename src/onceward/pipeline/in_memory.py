@@ -2,23 +2,20 @@
 
 import atexit
 import os
-import re
 import shutil
 import tempfile
 import threading
 from pathlib import Path
 from typing import Final
 
-from onceward.epoch.home import MEMORY
+from onceward.epoch.home import IN_MEMORY, MEMORY, is_in_memory
 from onceward.epoch.sealed import seal, unseal
 from onceward.epoch.term import FORMAT, Holder
 from onceward.errors import OncewardError
 from onceward.pipeline.lease import is_dead, this_process
 
 SHARED_MEMORY: Final = Path("/dev/shm")  # noqa: S108 - a directory of our own is made in it
-PREFIX: Final = "onceward-memory-"
 OWNER: Final = "process.json"
-_NAMED: Final = re.compile(rf"{PREFIX}\d+-\w+")
 
 _making = threading.Lock()
 _made: dict[int, Path] = {}  # by process: a fork does not own its parent's
@@ -29,18 +26,13 @@ def place_of(home: str | Path, pipeline: str) -> str | Path:
     return _root() / pipeline if str(home) == MEMORY else home
 
 
-def is_in_memory(location: str | Path) -> bool:
-    """Whether a home's location is one of these."""
-    return any(_NAMED.fullmatch(part) for part in Path(str(location)).parts)
-
-
 def _root() -> Path:
     with _making:
         mine = _made.get(os.getpid())
         if mine is None:
             parent = _parent()
             _clear_up(parent)
-            mine = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-", dir=parent))  # mode 700
+            mine = Path(tempfile.mkdtemp(prefix=f"{IN_MEMORY}{os.getpid()}-", dir=parent))  # mode 700
             (mine / OWNER).write_bytes(seal(this_process(MEMORY, 0)))
             _made[os.getpid()] = mine
             atexit.register(_remove, mine, os.getpid())
@@ -59,10 +51,10 @@ def _remove(folder: Path, process: int) -> None:
 
 def _clear_up(parent: Path) -> None:
     """What processes that were killed have left: only our own user's, and only of those that are certainly gone."""
-    for folder in parent.glob(f"{PREFIX}*"):
+    for folder in parent.glob(f"{IN_MEMORY}*"):
         try:
             found = folder.lstat()
-            if found.st_uid != os.getuid() or not _NAMED.fullmatch(folder.name) or folder.is_symlink():
+            if found.st_uid != os.getuid() or not is_in_memory(folder.name) or folder.is_symlink():
                 continue
             holder = unseal((folder / OWNER).read_bytes(), Holder, str(folder / OWNER), FORMAT)
         except (OSError, OncewardError):

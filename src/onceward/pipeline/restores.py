@@ -10,13 +10,12 @@ from onceward.epoch.contract import Guarantee, TwoPhaseCommitSink
 from onceward.epoch.entries import kind_of
 from onceward.epoch.home import MEMORY, Home, parse_home
 from onceward.epoch.ledger import Entry, SinkEntry
-from onceward.epoch.query_shape import QueryShape
+from onceward.epoch.query_shape import QueryShape, differences
 from onceward.errors import ConfigurationError
 from onceward.pipeline.hadoop import HadoopStorage
 from onceward.pipeline.opening import now
 from onceward.pipeline.reviving import revival
 from onceward.pipeline.rewriting import rewritten
-from onceward.pipeline.shape import differences
 from onceward.savepoint.manifest import load
 from onceward.savepoint.place import Place
 from onceward.savepoint.restoring import Restoring

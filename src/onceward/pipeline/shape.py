@@ -12,11 +12,9 @@ from typing import Any, Final, cast
 from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame
 
-from onceward.epoch.query_shape import OperatorShape, QueryShape, differences
+from onceward.epoch.query_shape import OperatorShape, QueryShape
 from onceward.pipeline.source import sources
 from onceward.pipeline.state import State, effective
-
-__all__ = ["differences", "shape_of"]
 
 SUBSCRIPTIONS: Final = ("subscribe", "subscribepattern", "assign")
 WINDOW: Final = "spark.timeWindow"

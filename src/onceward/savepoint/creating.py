@@ -16,7 +16,7 @@ from onceward import crashpoints
 from onceward.epoch import inspection, query_shape
 from onceward.epoch.checkpoint import Checkpoint
 from onceward.epoch.deeds import Deed
-from onceward.epoch.home import Home
+from onceward.epoch.home import Home, is_in_memory
 from onceward.epoch.ledger import DONE, Entry
 from onceward.epoch.sealed import seal
 from onceward.errors import ConfigurationError, SavepointUnusable
@@ -31,7 +31,6 @@ from onceward.savepoint.place import Place, require_savepoint_name
 TRIES: Final = 20  # a take-over renames the checkpoint, Spark clears old versions: then there is a newer epoch
 AGAIN_S: Final = 0.1
 NEWEST: Final = 100  # epochs that Spark keeps of its logs
-MEMORY: Final = "onceward-memory-"
 WANTED: Final = ("sources.json", query_shape.FILE)  # what a restore wants besides the checkpoint
 
 
@@ -43,11 +42,6 @@ class Chosen:
     room: Home  # of its lineage
     entry: Entry
     plan: str  # Spark's
-
-
-def home_is_memory(home: Home) -> bool:
-    """Such a home is gone with its process, and a test has asked for it."""
-    return any(part.startswith(MEMORY) for part in home.location.split("/"))
 
 
 def create(
@@ -62,7 +56,7 @@ def create(
     fresh: Callable[[], str] = lambda: uuid.uuid4().hex,
 ) -> Place:
     """A savepoint of a home: `to` a local directory that is not there yet, or under `name` among the home's own."""
-    if home_is_memory(home):
+    if is_in_memory(home.location):
         raise SavepointUnusable(
             f"{home.location} keeps its checkpoints in memory, for tests, and is gone with its process: there is "
             "nothing that a savepoint could be restored to. Give the pipeline a home on a disk."

@@ -1,9 +1,9 @@
 """What a plan of Spark's and its operators' own words say about a savepoint, for its manifest."""
 
-import json
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
+from onceward.epoch.checkpoint import settings_of
 from onceward.savepoint.manifest import CHECKPOINT, FileFacts, Operator
 
 PROVIDER: Final = "spark.sql.streaming.stateStore.providerClass"
@@ -13,13 +13,13 @@ BACKENDS: Final = {"RocksDBStateStoreProvider": "rocksdb", "HDFSBackedStateStore
 
 def partitions_of(plan: str) -> int | None:
     """The number of partitions that the query's state has, for ever."""
-    told = str(_settings(plan).get(PARTITIONS, ""))
+    told = str(settings_of(plan).get(PARTITIONS, ""))
     return int(told) if told.isdigit() else None
 
 
 def backend_of(plan: str) -> str:
     """Our word for the state store, or Spark's class."""
-    provider = str(_settings(plan).get(PROVIDER, ""))
+    provider = str(settings_of(plan).get(PROVIDER, ""))
     return BACKENDS.get(provider.rpartition(".")[2], provider)
 
 
@@ -40,12 +40,3 @@ def operators_of(
         )
         for number, (name, stores) in sorted(described.items())
     ]
-
-
-def _settings(plan: str) -> Mapping[str, Any]:
-    """The second line of a plan, with the settings that a query keeps."""
-    try:
-        found = json.loads(plan.splitlines()[1])["conf"]
-    except (IndexError, ValueError, KeyError, TypeError):
-        return {}
-    return found if isinstance(found, dict) else {}

@@ -150,15 +150,3 @@ def read_operator(data: bytes) -> tuple[str, dict[str, int]]:
         return str(told["operatorInfo"]["operatorName"]), stores
     except (ValueError, KeyError, TypeError) as error:
         raise NotThere(f"the description of an operator cannot be read: {error!r}") from error
-
-
-def is_whole(entry: bytes) -> bool:
-    """Whether an entry of Spark's logs has all its lines: a version, then JSON, or a dash for a source without any."""
-    lines = entry.decode("utf-8", "replace").splitlines()
-    try:
-        for line in lines[1:]:
-            if line != "-":
-                json.loads(line)
-    except ValueError:
-        return False
-    return len(lines) > 1 and re.fullmatch(r"v\d+", lines[0]) is not None

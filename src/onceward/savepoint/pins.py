@@ -6,6 +6,7 @@ cleared by the next one, the work of a living one is not.
 """
 
 import os
+import re
 import socket
 from collections.abc import Callable
 from typing import Final
@@ -13,6 +14,7 @@ from typing import Final
 import msgspec
 
 from onceward import processes
+from onceward.epoch.checkpoint import is_whole
 from onceward.epoch.sealed import seal, unseal
 from onceward.epoch.storage import Storage
 from onceward.errors import LedgerCorrupt
@@ -21,7 +23,6 @@ from onceward.savepoint.needed import (
     NotThere,
     Snapshot,
     Store,
-    is_whole,
     read_operator,
     read_snapshot,
     sort_out,
@@ -33,6 +34,7 @@ FOLDER: Final = "pins"
 STILL_S: Final = 10.0  # of another machine: a note that stands still this long has nobody behind it
 POLL_S: Final = 0.2
 NOBODY: Final = 0  # no process has this number
+_ID: Final = re.compile(r"[0-9a-f]{8,32}")
 
 
 def unfinished(identity: str) -> str:
@@ -210,12 +212,16 @@ def _stands_still(storage: Storage, note: Note, clock: Callable[[], float], slee
 
 
 def _read(storage: Storage, file: str) -> Note | None:
-    data = storage.read(f"{FOLDER}/{file}") if file.endswith(".json") else None
+    """A note is data that anybody may have written: what it names is cleared, so it may only name what is its own."""
+    identity = file.removesuffix(".json")
+    data = storage.read(f"{FOLDER}/{file}") if file.endswith(".json") and _ID.fullmatch(identity) else None
+    if data is None:
+        return None
     try:
-        return unseal(data, Note, f"{FOLDER}/{file}", FORMAT) if data is not None else None
+        note = unseal(data, Note, f"{FOLDER}/{file}", FORMAT)
     except LedgerCorrupt:  # never synced: whoever wrote it has lost power since
-        identity = file.removesuffix(".json")
         return Note.of_nobody(identity)
+    return note if (note.id, note.name) == (identity, unfinished(identity)) else Note.of_nobody(identity)
 
 
 def _file(identity: str) -> str:

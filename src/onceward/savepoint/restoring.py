@@ -86,16 +86,7 @@ class Restoring:
 
     def _begin(self, term: Term) -> Deed:
         """Copy, rescale, then one write that ends the old lineage."""
-        old, lineage = self.home.deed(), self.fresh()
-        owner = Owner(pipeline=self.pipeline, lineage=lineage, term=term.number, guarantee=self.guarantee)
-        inherits = self._judge(old, owner)
-        deed = Deed(
-            format=deeds.FORMAT,
-            pipeline=self.pipeline,
-            lineage=lineage,
-            guarantee=self.guarantee.value,
-            folder=f"{LINEAGES}/{term.number:06d}-{lineage}",
-        )
+        deed = self._deed(term)
         self._clear_leftovers(term.number)
         room, saved = self.home.of_lineage(deed), self.savepoint
         try:
@@ -105,16 +96,7 @@ class Restoring:
             self.home.storage.clear(deed.folder)
             raise
         crashpoints.reach("restore-ready")
-        origin = Origin(
-            savepoint=saved.id,
-            pipeline=saved.pipeline,
-            lineage=saved.lineage,
-            epoch=saved.epoch,
-            begins_after=begins_after,
-            first_term=term.number,
-            inherits=inherits,
-        )
-        deed = msgspec.structs.replace(deed, origin=origin)
+        deed = _beginning_after(deed, begins_after)
         try:
             deeds.begin(self.home.storage, term.number, deed)
         except PipelineFenced:  # whatever else fails here may have happened after the one write that counts
@@ -122,9 +104,31 @@ class Restoring:
             raise
         crashpoints.reach("restore-begun")
         self.report(
-            f"restored from {self.place.location}: epoch {saved.epoch} of {saved.pipeline!r}, lineage {lineage[:8]}"
+            f"restored from {self.place.location}: epoch {saved.epoch} of {saved.pipeline!r}, lineage "
+            f"{deed.lineage[:8]}"
         )
         return deed
+
+    def _deed(self, term: Term) -> Deed:
+        """Of the lineage that is to begin, with what the sinks hold; refused if that is not what it should be."""
+        saved, lineage = self.savepoint, self.fresh()
+        owner = Owner(pipeline=self.pipeline, lineage=lineage, term=term.number, guarantee=self.guarantee)
+        return Deed(
+            format=deeds.FORMAT,
+            pipeline=self.pipeline,
+            lineage=lineage,
+            guarantee=self.guarantee.value,
+            folder=f"{LINEAGES}/{term.number:06d}-{lineage}",
+            origin=Origin(
+                savepoint=saved.id,
+                pipeline=saved.pipeline,
+                lineage=saved.lineage,
+                epoch=saved.epoch,
+                begins_after=saved.epoch,
+                first_term=term.number,
+                inherits=self._judge(self.home.deed(), owner),
+            ),
+        )
 
     def _judge(self, old: Deed | None, owner: Owner) -> Inherited:
         """What the sinks hold; refused, nothing and nobody is disturbed. Then nobody else can add to it any more."""
@@ -136,27 +140,31 @@ class Restoring:
         if old is not None:
             self._require_none_in_doubt(old, owner)
             since = inspection.ledger_of(self.home, old).newest(ALL)
-        found, inherits = self._compare(owner, since)
+        found = look(self.sinks, owner)
+        inherits = self._compare(found, since)
         self._fence(replace(owner, inherits=inherits), found)
         return inherits
 
     def look_first(self) -> None:
-        """What would be refused anyway is refused before a running driver is overtaken for it."""
+        """What would be refused anyway is refused before a running driver is overtaken for it.
+
+        Only as far as can be told without opening a sink: what decides is asked, for the others the ledger speaks.
+        """
         if self.guarantee is Guarantee.EXACTLY_ONCE:
             old = self.home.deed()
             since = inspection.ledger_of(self.home, old).newest(ALL) if old is not None else []
+            deciding = {name: sink for name, sink in self.sinks.items() if isinstance(sink, DecidingSink)}
             owner = Owner(pipeline=self.pipeline, lineage=self.fresh(), term=0, guarantee=self.guarantee)
-            self._compare(owner, since)
+            self._compare(look(deciding, owner), since)
 
-    def _compare(self, owner: Owner, since: list[Entry]) -> tuple[dict[str, LastCommit | None], Inherited]:
-        found = look(self.sinks, owner)
+    def _compare(self, found: Mapping[str, LastCommit | None], since: list[Entry]) -> Inherited:
         saved, told = self.savepoint, dict(found)
         done = max((entry for entry in since if entry.phase == DONE), key=lambda entry: entry.epoch, default=None)
-        if done is not None and self.pipeline == saved.pipeline:  # of sinks that do not remember the ledger knows
+        if done is not None and self.pipeline == saved.pipeline:  # of sinks that were not asked the ledger knows
             last = LastCommit(lineage=done.lineage, epoch=done.epoch, term=done.term)
             told |= {name: last for name in done.sinks if name in self.sinks and name not in found}
         inherits = inherited(saved.entry, self.pipeline, told, since, held=saved.inherits, knowingly=self.new_lineage)
-        return found, {name: held for name, held in inherits.items() if name in found}
+        return {name: held for name, held in inherits.items() if name in found}
 
     def _require_nothing_begun(self, old: Deed | None) -> None:
         """At-most-once: what was begun after the savepoint may be visible, and would be written a second time."""
@@ -226,8 +234,8 @@ class Restoring:
             )
             epoch = self.rewrite(room.uri(FIRST), saved, partitions, backend)
             crashpoints.reach("restore-rescaled")
-        for name in room.storage.walk(FIRST):
-            room.storage.sync(f"{FIRST}/{name}")
+            for name in room.storage.walk(FIRST):  # what was unpacked is synced, what the engine wrote is not
+                room.storage.sync(f"{FIRST}/{name}")
         for name in self.notes.names(""):
             room.storage.replace(name, self.notes.read(name) or b"")
         return epoch
@@ -246,6 +254,12 @@ class Restoring:
             finished_at=self.now(),
         )
         Ledger(room.storage, {}, deed.lineage).write(entry)
+
+
+def _beginning_after(deed: Deed, epoch: int) -> Deed:
+    """Rewriting the state takes epochs of their own."""
+    assert deed.origin is not None
+    return msgspec.structs.replace(deed, origin=msgspec.structs.replace(deed.origin, begins_after=epoch))
 
 
 def _named(last: LastCommit | None) -> tuple[str, int] | None:

@@ -39,27 +39,7 @@ class BegunEarly(Restoring):
     """The new lineage is in force before its state is there."""
 
     def _begin(self, term: Term) -> Deed:
-        old, lineage = self.home.deed(), self.fresh()
-        owner = Owner(pipeline=self.pipeline, lineage=lineage, term=term.number, guarantee=self.guarantee)
-        inherits = self._judge(old, owner)
-        saved = self.savepoint
-        origin = deeds.Origin(
-            savepoint=saved.id,
-            pipeline=saved.pipeline,
-            lineage=saved.lineage,
-            epoch=saved.epoch,
-            begins_after=saved.epoch,
-            first_term=term.number,
-            inherits=inherits,
-        )
-        deed = Deed(
-            format=deeds.FORMAT,
-            pipeline=self.pipeline,
-            lineage=lineage,
-            guarantee=self.guarantee.value,
-            folder=f"lineages/{lineage}",
-            origin=origin,
-        )
+        deed = self._deed(term)
         deeds.begin(self.home.storage, term.number, deed)
         room = self.home.of_lineage(deed)
         self._record(room, deed, term, self._lay_out(room))

@@ -81,7 +81,7 @@ def _all(storage: Mount) -> list[Deed]:
     found = [first] if (first := deeds.first(storage)) is not None and not first.folder else []
     for name in storage.names(deeds.FOLDER):
         if name.endswith(".lineage"):
-            with suppress(OncewardError):
+            with suppress(OncewardError):  # a damaged slot: every driver has said so by then
                 slot = deeds.read(storage, int(name.partition(".")[0]))
                 found += [slot.deed] if slot.deed is not None else []
     return found
