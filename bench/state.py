@@ -132,15 +132,18 @@ def main() -> None:
     if given.one:
         print(json.dumps(run(given.one, sizes[0], given.epochs, given.heap, given.folder)))
         return
-    results = [_apart(kind, keys, given.epochs, given.heap) for keys in sizes for kind in STATES]
     print(f"{'state':22}{'keys':>12}{'updates/s':>12}{'MB per epoch':>14}{'MB on disk':>12}{'snapshot ms':>13}")
-    for it in results:
-        head = f"{it['state']:22}{it['keys']:12,}"
-        if "failed" in it:
-            print(f"{head}   {it['failed']}")
-            continue
-        sizes_mb = f"{it['bytes_per_epoch'] / 1e6:14,.2f}{it['bytes_on_disk'] / 1e6:12,.1f}"
-        print(f"{head}{it['updates_per_s']:12,.0f}{sizes_mb}{it['snapshot_ms']:13,.0f}")
+    results = []
+    for keys in sizes:
+        for kind in STATES:
+            it = _apart(kind, keys, given.epochs, given.heap)
+            results.append(it)
+            head = f"{it['state']:22}{it['keys']:12,}"
+            if "failed" in it:
+                print(f"{head}   {it['failed']}", flush=True)
+                continue
+            sizes_mb = f"{it['bytes_per_epoch'] / 1e6:14,.2f}{it['bytes_on_disk'] / 1e6:12,.1f}"
+            print(f"{head}{it['updates_per_s']:12,.0f}{sizes_mb}{it['snapshot_ms']:13,.0f}", flush=True)
     if given.json:
         print(json.dumps({"bench": "state", "heap": given.heap, "results": results, **circumstances()}))
 
@@ -153,8 +156,9 @@ def _apart(kind: str, keys: int, epochs: int, heap: str) -> dict[str, Any]:
             [*command, "--heap", heap, "--folder", folder],
             capture_output=True, check=False, text=True,
         )  # fmt: skip
-    if done.returncode == 0:
-        found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    told = [line for line in done.stdout.splitlines() if line.startswith("{")]  # a dying heap prints too
+    if done.returncode == 0 and told:
+        found: dict[str, Any] = json.loads(told[-1])
         return found
     memory = "OutOfMemoryError" in done.stderr or "Java heap space" in done.stderr
     last = done.stderr.strip().splitlines()[-1:] or ["no word"]

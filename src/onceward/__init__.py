@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from onceward.epoch.contract import TwoPhaseCommitSink as TwoPhaseCommitSink
     from onceward.epoch.outcome import Outcome as Outcome
     from onceward.errors import OncewardError as OncewardError
+    from onceward.kafka.copies import copy_prefix as copy_prefix
+    from onceward.kafka.copies import topic as topic
     from onceward.lookups import Lookup as Lookup
     from onceward.lookups.postgres import PostgresLookup as PostgresLookup
     from onceward.pipeline.pipeline import Pipeline as Pipeline
@@ -54,9 +56,11 @@ _HOMES: Final = {
     "State": "onceward.pipeline.state",
     "TwoPhaseCommitSink": "onceward.epoch.contract",
     "configure": "onceward.pipeline.session",
+    "copy_prefix": "onceward.kafka.copies",
     "read_kafka": "onceward.pipeline.source",
     "session": "onceward.pipeline.session",
     "state": "onceward.pipeline.reading_state",
+    "topic": "onceward.kafka.copies",
 }
 __all__ = [
     "DeltaSink",
@@ -78,10 +82,12 @@ __all__ = [
     "State",
     "TwoPhaseCommitSink",
     "configure",
+    "copy_prefix",
     "errors",
     "read_kafka",
     "session",
     "state",
+    "topic",
 ]
 
 

@@ -47,6 +47,13 @@ OF_SAVEPOINTS: Final = (
     "savepoint-sealed",  # the manifest is there, the directory has not got its name
     "savepoint-deleting",  # the directory has lost its name, its files are there
 )
+OF_SNAPSHOTS: Final = (
+    "snapshot-pinned",  # the epochs of the cut are pinned in every home, nothing is copied
+    "snapshot-copied",  # every savepoint is there, the manifest is not
+    "snapshot-sealed",  # the manifest is there, the directory has not got its name
+    "snapshot-deleting",  # the directory has lost its name, its files are there
+    "snapshot-filled",  # restoring a copy: its topics hold what was on its way, no pipeline has begun
+)
 
 _passed = 0
 

@@ -19,8 +19,10 @@ OncewardError
 │   │   ├── ForeignLineage      a sink's last commit is of another lineage than the home's
 │   │   └── CheckpointDropped   the pipeline has ended, and its policy was to retain no checkpoint
 │   ├── SavepointUnusable       a savepoint that is none, does not fit the query, or may not be restored here
-│   └── SavepointOutdated       sinks have committed more, or less, than the savepoint knows of
+│   ├── SavepointOutdated       sinks have committed more, or less, than the savepoint knows of
+│   └── SnapshotUnusable        a snapshot that is none, cannot be had of these pipelines, or not restored here
 ├── SavepointDamaged            a file of a savepoint is missing, altered or not of it
+├── SnapshotDamaged             a part of a snapshot is missing or altered, or topics have lost what was on its way
 ├── HomeInUse                   another driver holds the home and is alive
 ├── PipelineFenced              a newer driver owns the pipeline; this one adds nothing more
 ├── ReplayDiverged              a replay differs from what readers have already seen
@@ -133,6 +135,14 @@ class SavepointOutdated(ConfigurationError):
 
 class SavepointDamaged(OncewardError):
     """A file of a savepoint is missing, altered, cut short, or not of it."""
+
+
+class SnapshotUnusable(ConfigurationError):
+    """It is none, or these pipelines have no consistent snapshot, or it may not be restored here."""
+
+
+class SnapshotDamaged(OncewardError):
+    """A part of a snapshot is missing or altered, or the topics no longer hold what was on its way."""
 
 
 class HomeInUse(OncewardError):

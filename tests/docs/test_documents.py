@@ -23,7 +23,7 @@ def test_the_public_names_are_few_and_pinned() -> None:
     contract = {"EpochContext", "LastCommit", "Outcome", "Owner", "TwoPhaseCommitSink"}
     lookups = {"Lookup", "PostgresLookup"}
     names = {"Guarantee", "OncewardError", "Pipeline", "Query", "configure", "errors", "read_kafka", "session"}
-    names |= sinks | contract | lookups | {"State", "state"}
+    names |= sinks | contract | lookups | {"State", "state", "copy_prefix", "topic"}
     assert set(ow.__all__) == names == set(dir(ow))
     assert all(getattr(ow, name) is not None for name in names)
 
@@ -55,7 +55,13 @@ def test_every_error_is_drawn_in_the_tree() -> None:
 
 def test_every_crash_point_is_named_in_the_architecture() -> None:
     text = (ROOT / "ARCHITECTURE.md").read_text("utf-8")
-    points = (*crashpoints.POINTS, *crashpoints.WITH_A_LOOKUP, *crashpoints.OF_SAVEPOINTS, *crashpoints.OF_RESTORES)
+    apart = (
+        *crashpoints.WITH_A_LOOKUP,
+        *crashpoints.OF_SAVEPOINTS,
+        *crashpoints.OF_RESTORES,
+        *crashpoints.OF_SNAPSHOTS,
+    )
+    points = (*crashpoints.POINTS, *apart)
     assert [point for point in points if not re.search(rf"[\[ ]{point}[\],]", text)] == []
 
 

@@ -10,7 +10,7 @@ from kafka.errors import KafkaConnectionError
 from kafka.future import Future
 from kafka.protocol.producer import ProduceRequest
 
-from onceward.epoch.outcome import TopicPartition
+from onceward.epoch.outcome import Span, TopicPartition
 from onceward.errors import BrokerRefused, TopicUnusable
 from onceward.kafka import sender as sender_module
 from onceward.kafka.idempotent import IdempotentProducer
@@ -92,8 +92,7 @@ class TestOrder:
         for row in rows:
             for partition in range(4):
                 sender.send(TopicPartition(topic, partition), lab.payload(row, row + b"+"), 2)
-        first = sender.flush()
-        assert first == {TopicPartition(topic, partition): 0 for partition in range(4)}
+        assert sender.flush() == {TopicPartition(topic, partition): Span(0, 600) for partition in range(4)}
         expected = [value for row in rows for value in (row, row + b"+")]
         assert lab.read(topic) == [expected] * 4
         assert len(wire.requests) < 600
@@ -106,7 +105,7 @@ class TestOrder:
         for turn in range(2):
             for place in (first, second):
                 sender.send(place, lab.payload(b"%d" % turn), 1)
-            assert sender.flush() == {first: 0, second: 0}
+            assert sender.flush() == {first: Span(0, turn + 1), second: Span(0, turn + 1)}
         assert {(first.topic, 0), (second.topic, 0)} in wire.requests
         assert lab.read(first.topic) == lab.read(second.topic) == [[b"0", b"1"]]
 
@@ -150,7 +149,7 @@ class TestLostAnswers:
         for row in numbered(60):
             for partition in range(2):
                 sender.send(TopicPartition(topic, partition), lab.payload(row), 1)
-        assert sender.flush() == {TopicPartition(topic, 0): 0, TopicPartition(topic, 1): 0}
+        assert sender.flush() == {TopicPartition(topic, 0): Span(0, 60), TopicPartition(topic, 1): Span(0, 60)}
         assert wire.lost > 0
         if transactor:
             rows: dict[TopicPartition, list[bytes]] = {TopicPartition(topic, partition): [] for partition in range(2)}
@@ -214,7 +213,7 @@ class TestIdempotence:
         for attempt in (b"first attempt", b"second attempt"):
             sender = Sender(lab.wire, identity, None)
             sender.send(place, lab.payload(attempt), 1)
-            assert sender.flush() == {place: 0}
+            assert sender.flush() == {place: Span(0, 1)}
         assert lab.read(place.topic) == [[b"first attempt"]]
 
     def test_a_shorter_or_longer_repeat_is_noticed_at_once(self, lab: Any) -> None:
@@ -301,7 +300,7 @@ class TestUnusableTopics:
         sender._turn()
         maker = lab.wire_of(Wire)
         maker.create_topics([place.topic], 1)
-        assert sender.flush() == {place: 0}
+        assert sender.flush() == {place: Span(0, 1)}
         assert lab.read(place.topic) == [[b"x"]]
 
     def test_a_partition_out_of_range_is_named_with_how_many_there_are(self, lab: Any) -> None:

@@ -5,7 +5,7 @@ from typing import Any, cast
 
 import pytest
 
-from onceward.epoch.outcome import TopicPartition
+from onceward.epoch.outcome import Span, TopicPartition
 from onceward.errors import BrokerRefused, BrokerUnreachable, TopicUnusable
 from onceward.kafka import sender as sender_module
 from onceward.kafka.batch import HEADER
@@ -30,7 +30,7 @@ def sender_to(leaders: Leaders, transactional_id: str | None = "p") -> Sender:
     return Sender(cast("Any", leaders), Identity(7, 3), transactional_id)
 
 
-def send_all(leaders: Leaders, place: TopicPartition = PLACE) -> dict[TopicPartition, int]:
+def send_all(leaders: Leaders, place: TopicPartition = PLACE) -> dict[TopicPartition, Span]:
     sender = sender_to(leaders)
     for batch in BATCHES:
         sender.send(place, batch, 1)
@@ -46,7 +46,7 @@ class TestTheFirstBatch:
     ) -> None:
         """Trap 2: with a second one on its way, that one would be taken as the first, and the first refused."""
         leaders.log("out").script.extend([number, number])
-        assert send_all(leaders) == {PLACE: 0}
+        assert send_all(leaders) == {PLACE: Span(0, len(BATCHES))}
         assert leaders.values("out") == RECORDS
         assert leaders.most == {PLACE: 1}
 
@@ -69,20 +69,25 @@ class TestInOrder:
         self, leaders: Leaders, accident: Accident, which: int
     ) -> None:
         leaders.log("out").script.extend([0] * which + [accident])
-        assert send_all(leaders) == {PLACE: 0}
+        assert send_all(leaders) == {PLACE: Span(0, len(BATCHES))}
         assert leaders.values("out") == RECORDS
 
     def test_the_echo_behind_a_failed_batch_is_no_news_and_the_failed_one_goes_first(self, leaders: Leaders) -> None:
         """45 for what was sent behind it: an earlier batch is missing, as we know."""
         leaders.log("out").script.extend([0, 19])
-        assert send_all(leaders) == {PLACE: 0}
+        assert send_all(leaders) == {PLACE: Span(0, len(BATCHES))}
         assert leaders.values("out") == RECORDS
         assert [header.base_sequence for header, _ in leaders.log("out").taken] == list(range(len(BATCHES)))
 
     def test_a_batch_taken_behind_a_lost_answer_goes_again_and_is_recognised(self, leaders: Leaders) -> None:
         leaders.log("out").script.extend([0, Accident.ANSWER_LOST, 0, 0])
-        assert send_all(leaders) == {PLACE: 0}
+        assert send_all(leaders) == {PLACE: Span(0, len(BATCHES))}
         assert leaders.values("out") == RECORDS
+
+    def test_a_batch_that_is_known_without_its_place_leaves_the_partitions_span_unknown(self, leaders: Leaders) -> None:
+        """46 says that the bytes are there, not where: an end that was made up would cut a snapshot short."""
+        leaders.log("out").script.extend([0] * (len(BATCHES) - 1) + [46])
+        assert send_all(leaders) == {}
 
     def test_for_the_oldest_batch_a_broken_sequence_means_another_writer(self, leaders: Leaders) -> None:
         """Trap 1: everything before it is acknowledged, so nothing of ours is missing."""
@@ -144,7 +149,7 @@ class TestRequests:
             while sender._dispatch():
                 pass
         assert len(leaders.requests) == IN_FLIGHT
-        assert set(sender.flush().values()) == {0}
+        assert set(sender.flush().values()) == {Span(0, 1)}
 
     def test_more_than_memory_allows_waits_for_room(self, leaders: Leaders, monkeypatch: pytest.MonkeyPatch) -> None:
         most = 2 * len(BATCHES[0])
@@ -172,7 +177,7 @@ class TestLeaders:
         sender.send(PLACE, BATCHES[0], 1)
         sender._turn()
         leaders.leaders["out"] = [9, 2]
-        assert sender.flush() == {PLACE: 0}
+        assert sender.flush() == {PLACE: Span(0, 1)}
         assert [node for node, _ in leaders.requests] == [1, 9]
 
     def test_one_that_is_still_in_charge_is_not_asked_for_again(self, leaders: Leaders) -> None:
@@ -187,14 +192,14 @@ class TestLeaders:
         sender._turn()
         assert leaders.requests == []
         leaders.leaders["out"] = [1, 2]
-        assert sender.flush() == {PLACE: 0}
+        assert sender.flush() == {PLACE: Span(0, 1)}
 
     def test_a_topic_that_is_new_is_waited_for_and_one_that_does_not_come_is_named(self, leaders: Leaders) -> None:
         sender = sender_to(leaders)
         sender.send(TopicPartition("late", 0), BATCHES[0], 1)
         sender._turn()
         leaders.leaders["late"] = [1]
-        assert sender.flush() == {TopicPartition("late", 0): 0}
+        assert sender.flush() == {TopicPartition("late", 0): Span(0, 1)}
         sender.send(TopicPartition("missing", 0), BATCHES[0], 1)
         with pytest.raises(TopicUnusable, match="topic 'missing' does not exist; make it"):
             sender.flush()

@@ -7,7 +7,7 @@ import sys
 
 import typer
 
-from onceward.cli import jars, kafka, savepoint
+from onceward.cli import jars, kafka, savepoint, snapshot
 from onceward.cli.demo import demo
 from onceward.cli.epochs import epochs
 from onceward.cli.in_doubt import in_doubt
@@ -28,6 +28,7 @@ app = typer.Typer(
 app.add_typer(kafka.app, name="kafka")
 app.add_typer(jars.app, name="jars")
 app.add_typer(savepoint.app, name="savepoint")
+app.add_typer(snapshot.app, name="snapshot")
 app.command()(run)
 app.command()(epochs)
 app.command()(in_doubt)

@@ -9,6 +9,7 @@ from onceward.cli.output import AsJson, progress, result
 
 if TYPE_CHECKING:
     from onceward.epoch.recovery import InDoubt
+    from onceward.pipeline.host import Ended
 
 
 def run(
@@ -81,6 +82,12 @@ def run(
         )
     finally:
         end(spark)
+    facts, text = told(ended)
+    result(facts, text, as_json=as_json)
+
+
+def told(ended: "Ended") -> tuple[dict[str, object], str]:
+    """How a run ended, for programs and for people."""
     facts = [
         {
             "name": query.name,
@@ -91,4 +98,4 @@ def run(
         for query in ended.queries
     ]
     text = "\n".join(f"{it['name']}: {it['epochs']} epochs, {it['rows']} rows committed" for it in facts)
-    result({"ended": ended.by, "pipelines": facts}, text, as_json=as_json)
+    return {"ended": ended.by, "pipelines": facts}, text

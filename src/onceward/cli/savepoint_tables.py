@@ -13,7 +13,9 @@ from onceward.savepoint.manifest import Savepoint
 from onceward.terminal import one_line, plain
 
 WIDTH: Final = 160
-_RIGHT: Final = frozenset({"epoch", "bytes", "files", "rows", "partitions", "id"})
+_RIGHT: Final = frozenset(
+    {"epoch", "bytes", "files", "rows", "partitions", "id", "partition", "read up to", "written up to", "on its way"}
+)
 
 
 def listed(found: Sequence[Found]) -> str:
@@ -24,7 +26,7 @@ def listed(found: Sequence[Found]) -> str:
         else [it.place.name, "", it.problem, "", "", "", "", ""]
         for it in found
     ]
-    return _table("", ("savepoint", "epoch", "pipeline", "lineage", "backend", "files", "bytes", "created at"), rows)
+    return table("", ("savepoint", "epoch", "pipeline", "lineage", "backend", "files", "bytes", "created at"), rows)
 
 
 def described(location: str, savepoint: Savepoint) -> str:
@@ -46,26 +48,26 @@ def described(location: str, savepoint: Savepoint) -> str:
         for name, it in entry.sinks.items()
     ]
     tables = [
-        _table("operators", ("id", "operator", "partitions", "stores", "rows", "bytes"), operators),
-        _table(f"epoch {entry.epoch} in the sinks", ("sink", "kind", "rows", "digest", "committed as"), sinks),
+        table("operators", ("id", "operator", "partitions", "stores", "rows", "bytes"), operators),
+        table(f"epoch {entry.epoch} in the sinks", ("sink", "kind", "rows", "digest", "committed as"), sinks),
     ]
     if shape is not None:
         known = [("source", it) for it in shape.sources] + [("output", it) for it in shape.output]
         known += [("operator", f"{it.name} by {', '.join(it.keys)} {' '.join(it.details)}") for it in shape.operators]
-        tables.append(_table(f"the query ({shape.output_mode})", ("part", "what it is"), known))
+        tables.append(table(f"the query ({shape.output_mode})", ("part", "what it is"), known))
     return "\n".join([*lines, *(it for it in tables if it)])
 
 
-def _table(title: str, columns: Sequence[str], rows: Sequence[Iterable[str]]) -> str:
+def table(title: str, columns: Sequence[str], rows: Sequence[Iterable[str]]) -> str:
     if not rows:
         return ""
-    table = Table(title=Text(one_line(title)) if title else None, title_justify="left", header_style="bold")
+    made = Table(title=Text(one_line(title)) if title else None, title_justify="left", header_style="bold")
     for name in columns:
-        table.add_column(name, overflow="fold", justify="right" if name in _RIGHT else "left")
+        made.add_column(name, overflow="fold", justify="right" if name in _RIGHT else "left")
     for row in rows:
-        table.add_row(*(Text(plain(cell)) for cell in row))
+        made.add_row(*(Text(plain(cell)) for cell in row))
     text = io.StringIO()
-    Console(file=text, width=WIDTH, color_system=None, force_terminal=False).print(table)
+    Console(file=text, width=WIDTH, color_system=None, force_terminal=False).print(made)
     return text.getvalue().rstrip("\n")
 
 

@@ -7,7 +7,7 @@ along by one rename; what the predecessor still writes goes to a path that nobod
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -196,15 +196,15 @@ class Checkpoint:
         return found
 
 
-def kafka_positions(texts: list[str]) -> dict[TopicPartition, int]:
+def kafka_positions(texts: list[str], pick: Callable[[int, int], int] = min) -> dict[TopicPartition, int]:
     """The Kafka ones among the sources' positions.
 
-    Two sources over one topic: the earlier position counts, since a group has one place per partition.
+    Two sources over one topic: the earlier position counts, since a group has one place per partition; or as `pick`.
     """
     found: dict[TopicPartition, int] = {}
     for text in texts:
         for place, offset in _offsets(text).items():
-            found[place] = min(offset, found.get(place, offset))
+            found[place] = pick(offset, found.get(place, offset))
     return found
 
 

@@ -21,15 +21,25 @@ class TopicPartition(NamedTuple):
         return f"{self.topic}-{self.partition}"
 
 
+class Span(NamedTuple):
+    """The first offset of some records, and the one after the last."""
+
+    first: int
+    end: int
+
+
 @dataclass(frozen=True, slots=True)
 class PartitionOutcome:
-    """What one partition received."""
+    """What one partition received. Where it lies is no part of what it is: a replay has the same rows elsewhere."""
 
     rows: int
     digest: int
+    span: "Span | None" = field(default=None, compare=False)  # where its records are, if the target numbers them
 
     def __add__(self, other: Self) -> Self:
-        return type(self)(self.rows + other.rows, (self.digest + other.digest) % MODULUS)
+        spans = [span for span in (self.span, other.span) if span is not None]
+        span = Span(min(it.first for it in spans), max(it.end for it in spans)) if spans else None
+        return type(self)(self.rows + other.rows, (self.digest + other.digest) % MODULUS, span)
 
 
 @dataclass(frozen=True, slots=True)

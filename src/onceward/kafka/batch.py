@@ -8,6 +8,7 @@ import pyarrow as pa
 
 MAGIC: Final = 2
 TRANSACTIONAL: Final = 0x10
+CONTROL: Final = 0x20
 UNKNOWN: Final = -1  # leader epoch, producer id, producer epoch and base sequence before they are known
 
 
@@ -34,6 +35,15 @@ class BatchHeader(NamedTuple):
 
     def packed(self) -> bytes:
         return HEADER.pack(*self)
+
+    @property
+    def last_offset(self) -> int:
+        return self.base_offset + self.last_offset_delta
+
+    @property
+    def is_control(self) -> bool:
+        """The broker's own: the end of a transaction."""
+        return bool(self.attributes & CONTROL)
 
 
 HEADER: Final = struct.Struct(">qiibIhiqqqhii")

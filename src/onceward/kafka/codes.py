@@ -72,6 +72,7 @@ _TABLE: Final = (
     Code(59, "UNKNOWN_PRODUCER_ID", Meaning.IDENTITY_LOST, "the partition has forgotten the producer"),
     Code(74, "FENCED_LEADER_EPOCH", Meaning.MOVED, "the leader has changed"),
     Code(75, "UNKNOWN_LEADER_EPOCH", Meaning.MOVED, "the leader has changed"),
+    Code(78, "OFFSET_NOT_AVAILABLE", Meaning.RETRY, "the partition's new leader does not know yet what is committed"),
     Code(87, "INVALID_RECORD", Meaning.REFUSED, "the topic refuses the record (a compacted topic needs keys)"),
     Code(88, "UNSTABLE_OFFSET_COMMIT", Meaning.RETRY, "a transaction over these offsets is still completing"),
     Code(89, "THROTTLING_QUOTA_EXCEEDED", Meaning.RETRY, "over the quota"),

@@ -13,7 +13,7 @@ from typing import Any, Final
 from kafka.future import Future
 from kafka.protocol.producer import ProduceRequest
 
-from onceward.epoch.outcome import TopicPartition
+from onceward.epoch.outcome import Span, TopicPartition
 from onceward.errors import BrokerRefused, BrokerUnreachable, OncewardError, TopicUnusable
 from onceward.kafka.codes import Code, Meaning, code
 from onceward.kafka.records import stamp
@@ -57,7 +57,8 @@ class _Lane:
     enrolled: bool = False  # the broker has accepted one batch of this transaction
     not_before: float = 0.0
     next_sequence: int = 0
-    first_offset: int = -1
+    span: Span | None = None  # of what is acknowledged
+    span_known: bool = True
 
     def ready(self, now: float) -> bool:
         """May another batch leave now? Until the partition is enrolled, one at a time."""
@@ -101,11 +102,11 @@ class Sender:
         while self._queued_bytes > QUEUE_BYTES:
             self._turn()
 
-    def flush(self) -> dict[TopicPartition, int]:
-        """Wait until every batch is acknowledged; the first offset of each partition."""
+    def flush(self) -> dict[TopicPartition, Span]:
+        """Wait until every batch is acknowledged; where each partition's records are, as far as brokers have said."""
         while any(lane.waiting or lane.flying for lane in self._lanes.values()):
             self._turn()
-        return {lane.place: lane.first_offset for lane in self._lanes.values()}
+        return {lane.place: lane.span for lane in self._lanes.values() if lane.span is not None and lane.span_known}
 
     def _turn(self) -> None:
         """Send what may be sent, then read what has come back."""
@@ -194,8 +195,9 @@ class Sender:
             raise AssertionError(f"{lane.place}: sequence {batch.sequence} acknowledged out of order")
         lane.flying.popleft()
         lane.enrolled = True
-        if lane.first_offset < 0:
-            lane.first_offset = base_offset
+        if base_offset < 0:  # a repetition that the broker knows, and no longer where it is
+            lane.span_known = False
+        lane.span = Span(lane.span.first if lane.span is not None else base_offset, base_offset + batch.count)
         self._queued_bytes -= len(batch.payload)
 
     def _rewind(self, lane: _Lane) -> None:

@@ -17,8 +17,10 @@ from kafka.net.compat import KafkaNetClient
 from kafka.protocol.admin import CreateTopicsRequest, DescribeConfigsRequest
 from kafka.protocol.metadata import ApiVersionsRequest, FindCoordinatorRequest, MetadataRequest
 
+from onceward.epoch.outcome import TopicPartition
 from onceward.errors import BrokerRefused, BrokerUnreachable, ConfigurationError, TransactionsUnsupported
 from onceward.kafka.codes import Meaning, code
+from onceward.kafka.offsets import LATEST, id_text, offsets
 from onceward.secret import Exposure, looked_up
 
 GROUP: Final = 0  # coordinator types of FindCoordinator
@@ -27,6 +29,7 @@ REQUEST_TIMEOUT_MS: Final = 30_000  # Kafka's own default for request.timeout.ms
 CONNECT_TIMEOUT_S: Final = 20.0  # a broker that restarts listens again within seconds
 SETTLE_TIMEOUT_S: Final = 60.0  # a cluster that restarts elects leaders and loads logs well within this
 RETRY_S: Final = 0.02
+OF_THE_TOPIC: Final = 1  # DescribeConfigs: set for this topic, not for all
 TRANSACTION_VERSION: Final = 2  # KIP-890: every transaction has a producer epoch of its own
 
 # Kafka's names for client settings, as users know them, and kafka-python's.
@@ -75,6 +78,15 @@ class Cluster:
     def exposure(self) -> Exposure:
         """What somebody who reads the settings learns of secrets."""
         return Exposure.of(self.settings[name] for name in SECRETS & set(self.settings))
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How a topic was made; `settings`: those that differ from the brokers' defaults."""
+
+    partitions: int
+    replicas: int
+    settings: Mapping[str, str]
 
 
 class Wire:
@@ -176,10 +188,8 @@ class Wire:
 
     def topics(self, names: Iterable[str]) -> dict[str, list[int]]:
         """The leaders of each existing topic's partitions (-1 while electing); a missing topic is left out."""
-        wanted = [MetadataRequest.MetadataRequestTopic(name=name) for name in sorted(set(names))]
-        request = MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
         found: dict[str, list[int]] = {}
-        for topic in self.settle(lambda: self.call(self.any_node(), request), "the cluster's metadata").topics:
+        for topic in self._described(names):
             if topic.error_code == 0:
                 leaders = {p.partition_index: p.leader_id for p in topic.partitions}
                 found[topic.name] = [leaders.get(index, -1) for index in range(max(leaders, default=-1) + 1)]
@@ -187,20 +197,31 @@ class Wire:
                 raise BrokerRefused(f"topic {topic.name!r}: {code(topic.error_code).says}")
         return found
 
+    def topic_ids(self, names: Iterable[str]) -> dict[str, str]:
+        """By which a topic is told from a later one of the same name; a missing topic is left out."""
+        return {topic.name: id_text(topic.topic_id) for topic in self._described(names) if topic.error_code == 0}
+
+    def layouts(self, names: Iterable[str]) -> dict[str, "Layout"]:
+        """How each topic was made, to make another one like it; a missing topic is left out."""
+        found = {topic.name: topic.partitions for topic in self._described(names) if topic.error_code == 0}
+        entries = self._configured(found, None)
+        return {
+            name: Layout(
+                partitions=len(partitions),
+                replicas=max(len(it.replica_nodes) for it in partitions),
+                settings={entry.name: entry.value for entry in entries[name] if entry.config_source == OF_THE_TOPIC},
+            )
+            for name, partitions in found.items()
+        }
+
+    def ends(self, names: Iterable[str]) -> dict[TopicPartition, int]:
+        """The offset after the last record of every partition, committed or not."""
+        return offsets(self, names, LATEST)
+
     def topic_settings(self, names: Iterable[str]) -> dict[str, dict[str, str]]:
         """Each topic's effective configuration."""
-        resource = DescribeConfigsRequest.DescribeConfigsResource
-        wanted = [
-            resource(resource_type=2, resource_name=name, configuration_keys=["max.message.bytes"])
-            for name in sorted(set(names))
-        ]
-        request = DescribeConfigsRequest(resources=wanted, include_synonyms=False, include_documentation=False)
-        answer = self.settle(lambda: self.call(self.any_node(), request), "the topics' configuration")
-        return {
-            result.resource_name: {entry.name: entry.value for entry in result.configs}
-            for result in answer.results
-            if result.error_code == 0
-        }
+        found = self._configured(names, ["max.message.bytes"])
+        return {name: {entry.name: entry.value for entry in entries} for name, entries in found.items()}
 
     def broker_setting(self, name: str, otherwise: int) -> int:
         """A number from the brokers' configuration; `otherwise` where we may not look."""
@@ -262,6 +283,19 @@ class Wire:
         raise BrokerUnreachable(
             f"{what} could not be had from {self.cluster.bootstrap} within {SETTLE_TIMEOUT_S:.0f} s: {reason}"
         )
+
+    def _described(self, names: Iterable[str]) -> list[Any]:
+        wanted = [MetadataRequest.MetadataRequestTopic(name=name) for name in sorted(set(names))]
+        request = MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
+        found: list[Any] = self.settle(lambda: self.call(self.any_node(), request), "the cluster's metadata").topics
+        return found
+
+    def _configured(self, names: Iterable[str], keys: list[str] | None) -> dict[str, list[Any]]:
+        resource = DescribeConfigsRequest.DescribeConfigsResource
+        wanted = [resource(resource_type=2, resource_name=name, configuration_keys=keys) for name in sorted(set(names))]
+        request = DescribeConfigsRequest(resources=wanted, include_synonyms=False, include_documentation=False)
+        answer = self.settle(lambda: self.call(self.any_node(), request), "the topics' configuration")
+        return {result.resource_name: list(result.configs) for result in answer.results if result.error_code == 0}
 
     def _settled(self, number: int, what: str) -> bool:
         found = code(number)

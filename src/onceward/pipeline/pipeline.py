@@ -140,6 +140,16 @@ class Pipeline:
             )
         self.name, self.home = name, home
 
+    def has_begun(self) -> bool:
+        """Whether its home has seen a start."""
+        return open_home(place_of(self.home, self.name), self.source.sparkSession).deed() is not None
+
+    def require_restorable(self, savepoint: str | Path) -> None:
+        """What a start from this savepoint would be refused for, as far as can be told without disturbing anybody."""
+        shape = shape_of(self.source, self.output_mode, self.state)
+        home = open_home(place_of(self.home, self.name), self.source.sparkSession)
+        restoring(self, savepoint, home, shape, partitions=None, new_lineage=False, report=lambda _: None)
+
     def start(
         self,
         *,

@@ -54,7 +54,9 @@ def restoring(
     was = restore.savepoint.shape
     restore.check(differences(was, shape) if was is not None else [])
     restore.look_first()
-    if restore.savepoint.pipeline != pipeline.name and (shared := _shared(restore.savepoint.entry, pipeline.sinks)):
+    if restore.savepoint.pipeline != pipeline.name and (
+        shared := shared_outputs(restore.savepoint.entry, pipeline.sinks)
+    ):
         report(
             f"{pipeline.name} is a copy of {restore.savepoint.pipeline} and writes to the same outputs as that one: "
             f"{'; '.join(shared)}. If both run, each of these gets the rows of both"
@@ -62,7 +64,7 @@ def restoring(
     return restore
 
 
-def _shared(saved: Entry, sinks: Mapping[str, TwoPhaseCommitSink]) -> list[str]:
+def shared_outputs(saved: Entry, sinks: Mapping[str, TwoPhaseCommitSink]) -> list[str]:
     """The outputs that a copy has in common with the original, as far as sinks tell where they write."""
     theirs = {_destination(part.kind, part.settings) for part in saved.sinks.values()} - {None}
     ours = {name: _destination(kind_of(sink), sink.describe()) for name, sink in sinks.items()}

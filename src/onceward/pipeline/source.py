@@ -5,8 +5,10 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import expr
 
 from onceward.errors import ConfigurationError, SecretUnavailable, SourceNotReplayable
+from onceward.kafka.copies import topic
 from onceward.kafka.wire import Cluster
 from onceward.secret import is_reference, looked_up, reference_of
 
@@ -51,7 +53,7 @@ def read_kafka(
     reader = (
         spark.readStream.format("kafka")
         .option("kafka.bootstrap.servers", cluster.bootstrap)
-        .option("subscribe", ",".join(names))
+        .option("subscribe", ",".join(map(topic, names)))
         .option("startingOffsets", starting)
         .option("includeHeaders", "true")
         .option("kafka.isolation.level", "read_committed")
@@ -62,7 +64,20 @@ def read_kafka(
         reader = reader.option("maxOffsetsPerTrigger", str(max_records_per_epoch))
     for name, value in {**_java_settings(cluster.settings, spark), **(options or {})}.items():
         reader = reader.option(name, value)
-    return reader.load()
+    return _as_the_file_says(reader.load(), names)
+
+
+def _as_the_file_says(records: DataFrame, names: list[str]) -> DataFrame:
+    """In a copy the topics are called otherwise, and rows show the names that the file knows."""
+    others = {topic(name): name for name in names if topic(name) != name}
+    if not others:
+        return records
+    whens = " ".join(f"when {_literal(theirs)} then {_literal(ours)}" for theirs, ours in others.items())
+    return records.withColumn("topic", expr(f"case topic {whens} else topic end"))
+
+
+def _literal(text: str) -> str:
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
 def require_replayable(frame: DataFrame, trusted: Iterable[str], *, accept_lost_input: bool = False) -> None:

@@ -7,7 +7,8 @@ at any moment, there is no savepoint or a whole one.
 
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -56,31 +57,100 @@ def create(
     fresh: Callable[[], str] = lambda: uuid.uuid4().hex,
 ) -> Place:
     """A savepoint of a home: `to` a local directory that is not there yet, or under `name` among the home's own."""
+    require_savable(home)
+    target = _target(home, to, name)
+    if target is not None:
+        _require_free(target)
+    clear_leftovers(home, clock=clock, sleep=sleep, report=report)
+    with saving(home, target, is_local=to is not None, now=now, fresh=fresh) as under_way:
+        under_way.pin_newest(sleep, report)
+        crashpoints.reach("savepoint-pinned", under_way.epoch)
+        return under_way.finish(now())
+
+
+def require_savable(home: Home) -> Deed:
+    """Whose home it is, if there can be a savepoint of it."""
     if is_in_memory(home.location):
         raise SavepointUnusable(
             f"{home.location} keeps its checkpoints in memory, for tests, and is gone with its process: there is "
             "nothing that a savepoint could be restored to. Give the pipeline a home on a disk."
         )
-    inspection.deed_of(home)
-    target = _target(home, to, name)
-    if target is not None:
-        _require_free(target)
+    return inspection.deed_of(home)
+
+
+def clear_leftovers(
+    home: Home, *, clock: Callable[[], float], sleep: Callable[[float], None], report: Callable[[str], None]
+) -> None:
+    """What dead processes have left of their savepoints."""
     pins.clear_leftovers(home.storage, lambda found: Place.within(home, found), clock=clock, sleep=sleep, report=report)
+
+
+@contextmanager
+def saving(
+    home: Home, target: Place | None, *, is_local: bool, now: Callable[[], str], fresh: Callable[[], str]
+) -> Iterator["Saving"]:
+    """A savepoint under way. Whatever happens, its pins and what is unfinished of it go in the end."""
     identity = fresh()
     partial = (target or Place.within(home, "")).beside(pins.unfinished(identity))
-    path = "" if to is None else str(Path(partial.location).parent)
+    path = str(Path(partial.location).parent) if is_local else ""
     held = Pins(home.storage, Note.of_this_process(identity, now(), path=path, name=partial.name))
     held.announce()
     try:
-        chosen = _pin_newest(home, held, sleep, report)
-        crashpoints.reach("savepoint-pinned", chosen.entry.epoch)
-        target = target or Place.within(home, f"epoch-{chosen.entry.epoch:012d}-{identity[:8]}")
-        _write(home, held, chosen, partial, identity, now())
-        _put_in_place(partial, target)
+        yield Saving(home, target, identity, partial, held)
     finally:
         partial.around.clear(partial.name)
         held.release()
-    return target
+
+
+@dataclass(slots=True)
+class Saving:
+    """Pinned first, then copied: nothing that it needs can go in between."""
+
+    home: Home
+    target: Place | None  # None: its name follows from the epoch, among the home's own
+    identity: str
+    partial: Place
+    held: Pins
+    chosen: Chosen | None = None
+
+    def pin_newest(self, sleep: Callable[[float], None], report: Callable[[str], None]) -> None:
+        """The newest epoch whose files are all there. Those of an older one may go while they are being pinned."""
+        reason = ""
+        for attempt in range(1, TRIES + 1):
+            try:
+                return self.pin()
+            except NotThere as gone:
+                reason = str(gone)
+            report(f"the checkpoint changed ({reason}); once more, with the newest epoch")
+            sleep(AGAIN_S * attempt)
+        raise SavepointUnusable(
+            f"no epoch of {self.home.location} could be saved in {TRIES} tries: {reason}. If a driver restarts all the "
+            "time, stop it first (--stop); otherwise its checkpoint is damaged."
+        )
+
+    def pin(self, epoch: int | None = None) -> None:
+        """One epoch, or the newest; `NotThere` if something that it needs is gone, and then nothing is held."""
+        try:
+            self.chosen = _pinned(self.home, self.held, epoch)
+        except NotThere:
+            self.held.start_over()
+            raise
+
+    @property
+    def epoch(self) -> int:
+        return self.pinned.entry.epoch
+
+    @property
+    def pinned(self) -> Chosen:
+        assert self.chosen is not None, "pin first"
+        return self.chosen
+
+    def finish(self, created_at: str) -> Place:
+        """Copy, seal, and put in place."""
+        target = self.target or Place.within(self.home, f"epoch-{self.epoch:012d}-{self.identity[:8]}")
+        _write(self.home, self.held, self.pinned, self.partial, self.identity, created_at)
+        _put_in_place(self.partial, target)
+        return target
 
 
 def _target(home: Home, to: str | Path | None, name: str | None) -> Place | None:
@@ -99,28 +169,14 @@ def _require_free(place: Place) -> None:
         raise SavepointUnusable(f"{place.location} is there already; a savepoint replaces nothing: choose another name")
 
 
-def _pin_newest(home: Home, held: Pins, sleep: Callable[[float], None], report: Callable[[str], None]) -> Chosen:
-    """The newest epoch whose files are all there. Those of an older one may go while they are being pinned."""
-    reason = ""
-    for attempt in range(1, TRIES + 1):
-        try:
-            return _pinned(home, held)
-        except NotThere as gone:
-            reason = str(gone)
-            held.start_over()
-        report(f"the checkpoint changed ({reason}); once more, with the newest epoch")
-        sleep(AGAIN_S * attempt)
-    raise SavepointUnusable(
-        f"no epoch of {home.location} could be saved in {TRIES} tries: {reason}. If a driver restarts all the time, "
-        "stop it first (--stop); otherwise its checkpoint is damaged."
-    )
-
-
-def _pinned(home: Home, held: Pins) -> Chosen:
+def _pinned(home: Home, held: Pins, epoch: int | None) -> Chosen:
     deed = inspection.deed_of(home)
     room = home.of_lineage(deed)
     checkpoint = Checkpoint.newest(room)
-    entry = _newest_epoch(home, deed, checkpoint)
+    savable = savable_epochs(home, deed, checkpoint)
+    entry = next((entry for entry in savable if epoch is None or entry.epoch == epoch), None)
+    if entry is None:
+        raise _nothing_to_save(home, deed, checkpoint, epoch)
     folder = f"{deed.folder}/{checkpoint.folder}" if deed.folder else checkpoint.folder
     plan = held.pin(folder, entry.epoch)
     if plan.splitlines()[2:] != entry.positions:
@@ -130,17 +186,22 @@ def _pinned(home: Home, held: Pins) -> Chosen:
     return Chosen(deed, room, entry, plan)
 
 
-def _newest_epoch(home: Home, deed: Deed, checkpoint: Checkpoint) -> Entry:
-    """Committed in every sink, recorded, and finished in Spark's own log: its state is complete."""
-    finished = checkpoint.all_finished()
+def savable_epochs(home: Home, deed: Deed, checkpoint: Checkpoint) -> Iterator[Entry]:
+    """The newest first: committed in every sink, recorded, and finished in Spark's own log: the state is complete."""
     ledger = inspection.ledger_of(home, deed)
-    for epoch in sorted(finished, reverse=True)[:NEWEST]:
+    for epoch in sorted(checkpoint.all_finished(), reverse=True)[:NEWEST]:
         entry = ledger.read(epoch)
         if entry is not None and entry.phase == DONE:
-            return entry
-    if not finished and checkpoint.planned() is None and ledger.last() is not None:
-        raise NotThere("the checkpoint's folder is being renamed, or is gone")
-    raise SavepointUnusable(
+            yield entry
+
+
+def _nothing_to_save(home: Home, deed: Deed, checkpoint: Checkpoint, epoch: int | None) -> NotThere | SavepointUnusable:
+    if epoch is not None:
+        return NotThere(f"epoch {epoch} is no longer there")
+    nothing = not checkpoint.all_finished() and checkpoint.planned() is None
+    if nothing and inspection.ledger_of(home, deed).last() is not None:
+        return NotThere("the checkpoint's folder is being renamed, or is gone")
+    return SavepointUnusable(
         f"pipeline {deed.pipeline!r} has not finished an epoch yet: there is nothing to save. Start it, and wait for "
         f"its first epoch (onceward epochs {home.location})."
     )

@@ -4,9 +4,11 @@ Only what Onceward relies on, and checked against a real broker: `tests/proof/te
 the same requests. Single-threaded; a request is carried out at once, its end markers are written a moment later.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from onceward.epoch.outcome import TopicPartition
 from onceward.proof.simulation.partition import INVALID_EPOCH, NONE, PartitionLog
 
 INVALID_STATE: Final = 48
@@ -154,6 +156,11 @@ class Broker:
         if not log.has_open(*identity) and (refused := self.enrol(name, identity, place)):
             return refused, -1
         return log.append(*identity, sequence, count, rows)
+
+    def ends(self, topics: Iterable[str]) -> dict[TopicPartition, int]:
+        """ListOffsets: the offset after the last record of every partition."""
+        self.settle()
+        return {TopicPartition(*place): log.end for place, log in self.logs.items() if place[0] in topics}
 
     def mark(self, name: str, group: str, identity: tuple[int, int], offsets: dict[Place, tuple[int, str]]) -> int:
         """TxnOffsetCommit: offsets that count if the transaction commits."""

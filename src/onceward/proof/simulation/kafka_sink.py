@@ -6,10 +6,11 @@ and a task that Spark repeats refuses to write.
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from typing import Final, cast
 
 from onceward.epoch.contract import EpochContext
-from onceward.epoch.outcome import Outcome
+from onceward.epoch.outcome import Outcome, Span, TopicPartition
 from onceward.kafka.codes import Meaning, code
 from onceward.kafka.sender import IdentityLost, SequenceBroken
 from onceward.kafka.transactor import Transactor
@@ -34,13 +35,16 @@ class SimulatedKafkaSink(TransactionalKafka):
         super().__init__(cast("Wire", wire), TOPIC, 60_000, clock=world.time, sleep=world.sleep)
         self.world, self.network = world, wire
         self.transactor_kind = transactor
+        self.spans: dict[TopicPartition, Span] = {}  # of the try
 
     def write(self, context: EpochContext, rows: Batch) -> Outcome:
         """Each task is the only writer of its partitions; here they take turns."""
         made = rows.computed(self.owner.term, context.attempt)
+        self.spans = {}
         for _, batches in sorted(self.split(made).items()):
             self.run_task(batches)
-        return of_rows(made, TOPIC, PARTITIONS)
+        counted = of_rows(made, TOPIC, PARTITIONS).partitions.items()
+        return Outcome.of((place, replace(part, span=self.spans.get(place))) for place, part in counted)
 
     def digest(self, context: EpochContext, rows: Batch) -> Outcome:
         """What the rows would write."""
@@ -87,17 +91,19 @@ class SimulatedKafkaSink(TransactionalKafka):
 
     def produce(self, place: Place, sequence: int, rows: list[Row]) -> None:
         """Until it is acknowledged."""
-        for number in self._answers(place, sequence, rows):
+        for number, offset in self._answers(place, sequence, rows):
             found = code(number)
             if found.meaning is Meaning.ACCEPTED:
+                known = self.spans.get(TopicPartition(*place))
+                self.spans[TopicPartition(*place)] = Span(known.first if known else offset, offset + len(rows))
                 return
             if number == OUT_OF_ORDER:
                 raise SequenceBroken(f"{place} expects another sequence than {sequence}")
             if found.meaning is Meaning.IDENTITY_LOST:
                 raise IdentityLost(f"{place}: {found.name}")
 
-    def _answers(self, place: Place, sequence: int, rows: list[Row]) -> Iterator[int]:
+    def _answers(self, place: Place, sequence: int, rows: list[Row]) -> Iterator[tuple[int, int]]:
         while True:
             with suppress(AnswerLost):
-                yield self.network.produce(self.owner.pipeline, self.producer, place, sequence, rows)[0]
+                yield self.network.produce(self.owner.pipeline, self.producer, place, sequence, rows)
             self.world.sleep(0.005)

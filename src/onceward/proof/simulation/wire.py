@@ -4,9 +4,11 @@ Stands in for `onceward.kafka.wire.Wire`, so that the production `Transactor` ru
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from onceward.epoch.outcome import TopicPartition
 from onceward.kafka.wire import AnswerLost
 from onceward.proof.simulation.broker import Broker, Place
 from onceward.proof.simulation.world import World
@@ -53,6 +55,20 @@ class MemoryWire:
     def topics(self, names: Iterable[str]) -> dict[str, list[int]]:
         """Every topic is here."""
         return {name: [0, 0] for name in names}
+
+    def topic_ids(self, names: Iterable[str]) -> dict[str, str]:
+        """None is ever made again."""
+        return {name: f"id-of-{name}" for name in names}
+
+    def ends(self, names: Iterable[str]) -> dict[TopicPartition, int]:
+        """Asked until it is answered, as the real one does."""
+        wanted = set(names)
+        while wanted:
+            with suppress(AnswerLost):
+                found: dict[TopicPartition, int] = self.exchange("ListOffsets", lambda: self._broker.ends(wanted), None)
+                return found
+            self._world.sleep(0.02)
+        return {}
 
     def forget_coordinator(self, key: str, kind: int) -> None:
         """There is only one."""

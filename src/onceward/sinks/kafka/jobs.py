@@ -10,7 +10,7 @@ from typing import Any, Final
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from onceward.epoch.outcome import Outcome, PartitionOutcome, TopicPartition
+from onceward.epoch.outcome import Outcome, PartitionOutcome, Span, TopicPartition
 from onceward.errors import revive
 from onceward.sinks.kafka import tasks
 from onceward.sinks.kafka.tasks import Work
@@ -62,7 +62,8 @@ def _outcome(table: pa.Table) -> Outcome:
         if row["error"] is not None:
             raise revive(row["error"], row["message"])
         place = TopicPartition(row["topic"], row["partition"])
-        parts.append((place, PartitionOutcome(row["rows"], row["digest"] % (1 << 64))))
+        span = Span(row["first"], row["end"]) if row["first"] is not None else None
+        parts.append((place, PartitionOutcome(row["rows"], row["digest"] % (1 << 64), span)))
     return Outcome.of(parts)
 
 

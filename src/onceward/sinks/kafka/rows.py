@@ -22,8 +22,10 @@ class KafkaRows:
     A schema is looked at once: every call into the JVM costs part of a millisecond, and epochs are short.
     """
 
-    def __init__(self, default_topic: str | None) -> None:
+    def __init__(self, default_topic: str | None, prefix: str = "") -> None:
+        """`prefix`: of the topics that rows name themselves."""
         self._default_topic = default_topic
+        self._prefix = prefix
         self._expressions: dict[str, list[str]] = {}
 
     def of(self, rows: DataFrame) -> DataFrame:
@@ -46,6 +48,8 @@ class KafkaRows:
                 # Without the flag (null, "a") and ("a", null) would hash alike.
                 hashed.append(f"isnull({column})")
                 column = f"cast({column} as binary)"
+            if name == "topic" and self._prefix:
+                column = f"concat('{self._prefix}', {column})"
             hashed.append(column)
             chosen.append(f"{column} as {name}")
         return [*chosen, f"xxhash64({', '.join(hashed)}) as {HASH}"]

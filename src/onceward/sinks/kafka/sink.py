@@ -15,6 +15,7 @@ from onceward import crashpoints
 from onceward.epoch.contract import Committable, EpochContext, Guarantee, LastCommit, Owner, Verdict
 from onceward.epoch.outcome import Outcome, PartitionOutcome, TopicPartition
 from onceward.errors import ConfigurationError, InvalidRows
+from onceward.kafka import copies
 from onceward.kafka.idempotent import IdempotentProducer
 from onceward.kafka.records import Compression
 from onceward.kafka.sender import Sender
@@ -23,7 +24,7 @@ from onceward.kafka.wire import Cluster, Wire
 from onceward.sinks.kafka import jobs
 from onceward.sinks.kafka.encoding import Catalog, Encoder
 from onceward.sinks.kafka.rows import KafkaRows
-from onceward.sinks.kafka.tasks import Work
+from onceward.sinks.kafka.tasks import Work, where
 from onceward.sinks.kafka.transactional import TransactionalKafka
 from onceward.sinks.rows import SMALL_EPOCH_BYTES, Size
 
@@ -57,6 +58,9 @@ class KafkaSink(TransactionalKafka):
         settings: Mapping[str, str] | None = None,
     ) -> None:
         self.cluster = Cluster(bootstrap, dict(settings or {}))
+        copy = copies.current()
+        if copy is not None and topic is not None:
+            topic = copy.name(topic)
         super().__init__(Wire(self.cluster), topic, transaction_timeout_ms)
         self.partitioning = partitioning
         self._size = Size(small_epoch_bytes)
@@ -67,7 +71,7 @@ class KafkaSink(TransactionalKafka):
             raise ConfigurationError(f"compression {compression!r} is not known; choose one of {known}") from None
         if partitioning not in ("key", "preserve"):
             raise ConfigurationError(f"partitioning {partitioning!r} is not known; choose 'key' or 'preserve'")
-        self._rows = KafkaRows(topic)
+        self._rows = KafkaRows(topic, copies.copy_prefix())
         self._catalog = Catalog()
         self._catalog_read_at = 0.0
         self._idempotent: IdempotentProducer | None = None
@@ -172,8 +176,7 @@ class KafkaSink(TransactionalKafka):
             if crashpoints.armed("writing", context.epoch):
                 sender.flush()
                 crashpoints.reach("writing", context.epoch)
-        sender.flush()
-        return Outcome.of(parts)
+        return Outcome.of([*parts, *where(sender.flush())])
 
     def _encoder(self) -> Encoder:
         return Encoder(self.topic, self.compression, self._catalog, self.wire)
@@ -201,7 +204,11 @@ class KafkaSink(TransactionalKafka):
         """Topics may gain partitions or change limits while the pipeline runs."""
         now = time.monotonic()
         if force or now - self._catalog_read_at > CATALOG_AGE_S:
-            names = {*self._catalog.topics, *([self.topic] if self.topic is not None else [])}
+            before = self._catalog.topics
+            names = {*before, *([self.topic] if self.topic is not None else [])}
             self._catalog = Catalog()
             self._catalog.look_up(self.wire, names)
             self._catalog_read_at = now
+            for name, found in self._catalog.topics.items():
+                if name in before and found.partitions != before[name].partitions:
+                    self.boundaries.forget(name)

@@ -5,7 +5,7 @@ a failed or repeated task poisons the epoch's transaction (docs/decisions/0003).
 """
 
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -13,7 +13,7 @@ import pyarrow as pa
 from pyspark import TaskContext
 
 from onceward import crashpoints
-from onceward.epoch.outcome import PartitionOutcome, TopicPartition
+from onceward.epoch.outcome import PartitionOutcome, Span, TopicPartition
 from onceward.errors import OncewardError, revive
 from onceward.kafka.records import Compression, EncodedBatch
 from onceward.kafka.sender import Sender
@@ -42,7 +42,9 @@ SHIPPED_SCHEMA: Final = pa.schema(
     ]
 )
 # What writers report: a line for each partition, or an error of ours.
-REPORT: Final = "task int, topic string, partition int, rows long, digest long, error string, message string"
+REPORT: Final = (
+    "task int, topic string, partition int, rows long, digest long, first long, end long, error string, message string"
+)
 REPORT_SCHEMA: Final = pa.schema(
     [
         ("task", pa.int32()),
@@ -50,6 +52,8 @@ REPORT_SCHEMA: Final = pa.schema(
         ("partition", pa.int32()),
         ("rows", pa.int64()),
         ("digest", pa.int64()),
+        ("first", pa.int64()),
+        ("end", pa.int64()),
         ("error", pa.string()),
         ("message", pa.string()),
     ]
@@ -174,8 +178,14 @@ def _send(
         if crashpoints.armed("task-writing", work.epoch):
             sender.flush()
             crashpoints.reach("task-writing", work.epoch)
-    sender.flush()
     yield from written
+    yield from where(sender.flush())
+
+
+def where(spans: Mapping[TopicPartition, Span]) -> Iterator[tuple[TopicPartition, PartitionOutcome]]:
+    """Where the records are, as a part of an outcome that has no rows of its own."""
+    for place, span in spans.items():
+        yield place, PartitionOutcome(0, 0, span)
 
 
 def _report(outcomes: Iterable[tuple[TopicPartition, PartitionOutcome]]) -> Iterator[pa.RecordBatch]:
@@ -184,9 +194,12 @@ def _report(outcomes: Iterable[tuple[TopicPartition, PartitionOutcome]]) -> Iter
         for place, part in outcomes:
             totals[place] = totals[place] + part if place in totals else part
     except OncewardError as error:
-        yield _record_batch([(task, "", 0, 0, 0, type(error).__name__, str(error))], REPORT_SCHEMA)
+        yield _record_batch([(task, "", 0, 0, 0, None, None, type(error).__name__, str(error))], REPORT_SCHEMA)
         return
-    rows = [(task, *place, part.rows, _signed(part.digest), None, None) for place, part in totals.items()]
+    rows = [
+        (task, *place, part.rows, _signed(part.digest), *(part.span or (None, None)), None, None)
+        for place, part in totals.items()
+    ]
     yield _record_batch(rows, REPORT_SCHEMA)
 
 

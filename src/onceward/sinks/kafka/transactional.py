@@ -16,6 +16,7 @@ from onceward.kafka.requests import Committed
 from onceward.kafka.transaction import EpochTransaction, Identity, State
 from onceward.kafka.transactor import Transactor
 from onceward.kafka.wire import Wire
+from onceward.sinks.kafka.boundaries import Boundaries
 
 MARKER_S: Final = 60.0  # until a marker that was committed can be read
 POLL_S: Final = 0.02
@@ -43,6 +44,7 @@ class TransactionalKafka(DecidingSink):
         self.transactor: Transactor | None = None
         self.transaction: EpochTransaction | None = None
         self._outcome = Outcome()
+        self.boundaries = Boundaries()
         self._present: dict[str, int] = {}  # topics of this cluster that may carry the marker, and their partitions
         self._absent: set[str] = set()
 
@@ -53,6 +55,8 @@ class TransactionalKafka(DecidingSink):
         self._present, self._absent = {}, set()
         self.transactor = self._transactor(owner.pipeline)
         self.fence()
+        self.boundaries = Boundaries()
+        self.boundaries.start(self.wire.ends([self.topic] if self.topic is not None else []))
 
     def fence(self) -> None:
         """Take the transactional id over."""
@@ -94,7 +98,9 @@ class TransactionalKafka(DecidingSink):
         """Everything is acknowledged by every replica in sync: that is the vote."""
         self.marker_places(context.positions, context.epoch)  # or an error, before anything is decided
         self._outcome = outcome
-        return self.identified()
+        if new := {place.topic for place in outcome.partitions} - self.boundaries.ids.keys():
+            self.boundaries.learn(self.wire.topic_ids(new), self.wire.ends(new))
+        return {**self.identified(), **self.boundaries.vote(outcome)}
 
     def decide(self, context: EpochContext, committable: Committable) -> Verdict:  # noqa: ARG002 - ours is open already
         """Marker, then EndTxn: every record of the epoch is visible at once, and the epoch is decided."""

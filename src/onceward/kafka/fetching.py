@@ -1,0 +1,77 @@
+"""The record batches of a partition as they lie there, by their headers alone: whose they are, and where."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+from kafka.protocol.consumer import FetchRequest
+
+from onceward.epoch.outcome import TopicPartition
+from onceward.errors import BrokerRefused
+from onceward.kafka.batch import HEADER, LENGTH_COUNTS_FROM, BatchHeader
+from onceward.kafka.codes import Meaning, code
+
+if TYPE_CHECKING:
+    from onceward.kafka.wire import Wire
+
+FETCH_BYTES: Final = 8 << 20
+
+
+def headers(wire: "Wire", place: TopicPartition, start: int, end: int) -> Iterator[BatchHeader]:
+    """Every batch with an offset from `start` up to `end`, committed or not."""
+    offset = start
+    while offset < end:
+        found = list(_fetched(wire, place, offset))
+        if not found:
+            return
+        for header in found:
+            if header.base_offset >= end:
+                return
+            if header.last_offset >= offset:  # a fetch begins with the batch that holds the offset
+                yield header
+        offset = found[-1].last_offset + 1
+
+
+def _fetched(wire: "Wire", place: TopicPartition, offset: int) -> Iterator[BatchHeader]:
+    def ask() -> Any:
+        leader = wire.topics([place.topic]).get(place.topic, [])[place.partition]
+        if leader < 0:
+            return None
+        part = wire.call(leader, _request(place, offset)).responses[0].partitions[0]
+        found = code(part.error_code)
+        if found.meaning in (Meaning.RETRY, Meaning.MOVED):
+            return None
+        if found.meaning is not Meaning.ACCEPTED:
+            raise BrokerRefused(f"{place} at {offset}: {found.name}, {found.says}")
+        return part
+
+    data = bytes(wire.settle(ask, f"what {place} holds").records or b"")
+    at = 0
+    while at + HEADER.size <= len(data):  # the last batch may be cut off
+        header = BatchHeader.of(data[at : at + HEADER.size])
+        yield header
+        at += LENGTH_COUNTS_FROM + header.length
+
+
+def _request(place: TopicPartition, offset: int) -> FetchRequest:
+    topic = FetchRequest.FetchTopic
+    partition = topic.FetchPartition(
+        partition=place.partition,
+        current_leader_epoch=-1,
+        fetch_offset=offset,
+        last_fetched_epoch=-1,
+        log_start_offset=-1,
+        partition_max_bytes=FETCH_BYTES,
+    )
+    return FetchRequest(
+        replica_id=-1,
+        max_wait_ms=500,
+        min_bytes=1,
+        max_bytes=FETCH_BYTES,
+        isolation_level=0,
+        session_id=0,
+        session_epoch=-1,
+        topics=[topic(topic=place.topic, partitions=[partition])],
+        forgotten_topics_data=[],
+        rack_id="",
+        max_version=12,  # 13 wants topic ids
+    )

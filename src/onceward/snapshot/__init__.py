@@ -1,0 +1,1 @@
+"""Consistent snapshots across running pipelines that are joined by Kafka topics: `onceward snapshot`."""

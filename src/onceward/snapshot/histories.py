@@ -1,0 +1,128 @@
+"""What the homes of running pipelines say about their last epochs, and which topics join them."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from onceward.epoch import inspection
+from onceward.epoch.checkpoint import Checkpoint, kafka_positions
+from onceward.epoch.contract import Guarantee
+from onceward.epoch.deeds import Deed
+from onceward.epoch.home import Home
+from onceward.epoch.ledger import DONE, Entry
+from onceward.epoch.sealed import unseal
+from onceward.errors import ConfigurationError, SnapshotUnusable
+from onceward.savepoint.creating import NEWEST, require_savable, savable_epochs
+from onceward.sinks.kafka.boundaries import boundaries_in, topic_ids_in, written_in
+from onceward.snapshot.cut import Channel, Epoch, History
+
+SOURCES: Final = "sources.json"
+
+
+class _Sources(msgspec.Struct, frozen=True):
+    ids: dict[str, str]
+    format: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observed:
+    """One pipeline, as its home tells."""
+
+    home: Home
+    deed: Deed
+    history: History
+    reads: Mapping[str, str]  # topics with their ids, where they are known
+    writes: Mapping[str, str]
+
+    @property
+    def name(self) -> str:
+        return self.deed.pipeline
+
+
+def observe(home: Home) -> Observed:
+    """Changes nothing; a moment later there is more."""
+    deed = require_savable(home)
+    if deed.guarantee != Guarantee.EXACTLY_ONCE.value:
+        raise SnapshotUnusable(
+            f"pipeline {deed.pipeline!r} in {home.location} promises {deed.guarantee}: what it writes after a restore "
+            "would not be what it wrote, so no snapshot with it is consistent. Run it exactly-once, or leave it out."
+        )
+    room = home.of_lineage(deed)
+    savable = {entry.epoch for entry in savable_epochs(home, deed, Checkpoint.newest(room))}
+    entries = _without_gaps([it for it in inspection.ledger_of(home, deed).newest(NEWEST) if it.phase == DONE])
+    data = room.storage.read(SOURCES)
+    ids = unseal(data, _Sources, SOURCES, 1).ids if data is not None else {}
+    epochs = [_epoch(entry, is_savable=entry.epoch in savable) for entry in entries]
+    topics = {place.topic for epoch in epochs for place in epoch.positions}
+    writes = {name: number for entry in entries for name, number in topic_ids_in(_vote(entry)).items()}
+    return Observed(
+        home=home,
+        deed=deed,
+        history=History(pipeline=deed.pipeline, epochs=epochs),
+        reads={topic: ids.get(topic, "") for topic in topics},
+        writes=writes,
+    )
+
+
+def require_apart(observed: Iterable[Observed]) -> None:
+    """Each pipeline once; each topic with one writer among them, or nobody could tell whose records are whose."""
+    homes: dict[str, str] = {}
+    writers: dict[str, str] = {}
+    for one in observed:
+        if one.name in homes:
+            raise ConfigurationError(
+                f"{homes[one.name]} and {one.home.location} are both of pipeline {one.name!r}: give each pipeline once"
+            )
+        homes[one.name] = one.home.location
+        for topic, number in one.writes.items():
+            if (other := writers.setdefault(number, one.name)) != one.name:
+                raise SnapshotUnusable(
+                    f"pipelines {other!r} and {one.name!r} both write topic {topic!r}: which of its records belong to "
+                    "the snapshot could not be told by an offset. Give each a topic of its own; one pipeline can read "
+                    "both."
+                )
+
+
+def channels(observed: Iterable[Observed]) -> list[Channel]:
+    """Every topic that one of them writes and one of them reads."""
+    known = list(observed)
+    return [
+        Channel(topic=topic, topic_id=number, producer=producer.name, consumer=consumer.name)
+        for producer in known
+        for topic, number in sorted(producer.writes.items())
+        for consumer in known
+        if topic in consumer.reads and consumer.reads[topic] in ("", number)
+    ]
+
+
+def _without_gaps(entries: list[Entry]) -> list[Entry]:
+    """The last ones that follow each other."""
+    first = len(entries) - 1
+    while first > 0 and entries[first - 1].epoch == entries[first].epoch - 1:
+        first -= 1
+    return entries[max(first, 0) :]
+
+
+def _epoch(entry: Entry, *, is_savable: bool) -> Epoch:
+    vote = _vote(entry)
+    part = entry.sinks.get(entry.decider) if entry.decider is not None else None
+    spans = written_in(vote)
+    counted = part.outcome.partitions if part is not None else {}
+    written = {place: spans.get(place) for place, found in counted.items() if found.rows}
+    return Epoch(
+        number=entry.epoch,
+        positions=kafka_positions(entry.positions),
+        furthest=kafka_positions(entry.positions, max),
+        boundaries=boundaries_in(vote),
+        written={**written, **spans},
+        is_told=bool(vote) or part is None or not part.rows or bool(written),
+        is_savable=is_savable,
+    )
+
+
+def _vote(entry: Entry) -> Mapping[str, object]:
+    """Of the Kafka sink, which is the one that decides; empty if there is none, or if it was not noted."""
+    part = entry.sinks.get(entry.decider) if entry.decider is not None else None
+    return part.committable if part is not None else {}

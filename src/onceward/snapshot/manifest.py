@@ -1,0 +1,101 @@
+"""A snapshot's first file: the epoch of each pipeline, and what was on its way between them."""
+
+import hashlib
+import re
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from onceward.epoch.home import require_name
+from onceward.epoch.sealed import unseal
+from onceward.errors import HomeMismatch, InvalidName, LedgerCorrupt, SnapshotDamaged, SnapshotUnusable
+from onceward.savepoint.place import Place
+
+FORMAT: Final = 1
+FILE: Final = "snapshot.json"
+PIPELINES: Final = "pipelines"
+PARTS: Final = frozenset({FILE, PIPELINES})
+_SHA256: Final = re.compile(r"[0-9a-f]{64}")
+
+
+class Member(msgspec.Struct, frozen=True, kw_only=True):
+    """One pipeline of it; its savepoint is in `pipelines/NAME`."""
+
+    pipeline: str
+    home: str  # where it was, for people
+    lineage: str
+    epoch: int
+    savepoint: str  # its id
+    sha256: str  # of the savepoint's first file, which has the checksums of the others
+    writes: dict[str, str] = {}  # topics with their ids
+
+
+class OnItsWay(msgspec.Struct, frozen=True, kw_only=True):
+    """A channel's state: for each partition, from the consumer's position up to the producer's boundary."""
+
+    topic: str
+    topic_id: str
+    producer: str
+    consumer: str
+    ranges: list[tuple[int, int, int]]  # partition, from, up to
+
+    @property
+    def offsets(self) -> int:
+        """How many, which is at least the number of records: transactions leave marks of their own."""
+        return sum(end - start for _, start, end in self.ranges)
+
+
+class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
+    """`snapshot.json`."""
+
+    format: int = FORMAT
+    id: str
+    created_at: str
+    members: list[Member]
+    channels: list[OnItsWay]
+
+    def member(self, pipeline: str) -> Member:
+        return next(member for member in self.members if member.pipeline == pipeline)
+
+
+def load(path: str | Path) -> tuple[Place, Snapshot]:
+    """Checked as far as the file itself goes; a manifest may come from anywhere."""
+    place = Place.at(path)
+    data = place.read(FILE)
+    if data is None:
+        raise SnapshotUnusable(f"{place.location} is no snapshot: it has no {FILE}")
+    try:
+        found = unseal(data, Snapshot, place.name_of(FILE), FORMAT)
+    except LedgerCorrupt as error:
+        raise SnapshotDamaged(
+            f"{place.name_of(FILE)} is damaged: its checksum does not match, or it is of something else "
+            f"({len(data)} bytes). Use another snapshot, or a copy of this one."
+        ) from error
+    except HomeMismatch as error:
+        raise SnapshotUnusable(str(error)) from error
+    _require_sound(place, found)
+    return place, found
+
+
+def savepoint_of(place: Place, pipeline: str) -> Place:
+    """Where a member's savepoint is."""
+    return Place.at(f"{place.location}/{PIPELINES}/{pipeline}")
+
+
+def checksum(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def _require_sound(place: Place, found: Snapshot) -> None:
+    names = [member.pipeline for member in found.members]
+    try:
+        for name in names:
+            require_name(name)  # it is a directory's name
+    except InvalidName as error:
+        raise SnapshotDamaged(f"{place.name_of(FILE)} names a pipeline that there cannot be: {error}") from error
+    joined = {name for channel in found.channels for name in (channel.producer, channel.consumer)}
+    sums = all(_SHA256.fullmatch(member.sha256) for member in found.members)
+    ranges = all(0 <= start <= end for channel in found.channels for _, start, end in channel.ranges)
+    if not names or len(set(names)) < len(names) or joined - set(names) or not sums or not ranges:
+        raise SnapshotDamaged(f"{place.name_of(FILE)} contradicts itself: it was altered")

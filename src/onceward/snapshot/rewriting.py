@@ -1,0 +1,98 @@
+"""A savepoint of a snapshot, with other topics and positions: what a copy's pipeline begins with."""
+
+import json
+import shutil
+import uuid
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from onceward.epoch import query_shape
+from onceward.epoch.outcome import TopicPartition
+from onceward.epoch.query_shape import QueryShape
+from onceward.epoch.sealed import seal
+from onceward.savepoint.manifest import CHECKPOINT, FILE, NOTES, FileFacts, Savepoint
+from onceward.savepoint.place import Place
+from onceward.snapshot.histories import SOURCES
+from onceward.snapshot.manifest import checksum
+
+Positions = Mapping[TopicPartition, Mapping[int, int]]  # where a position in a topic is in the copy's
+_SUBSCRIBE: Final = "subscribe="
+
+
+class NotSubscribed(Exception):
+    """A source that names its topics by a pattern or partition by partition."""
+
+
+def rewrite(
+    place: Place, savepoint: Savepoint, target: Path, *, renamed: Callable[[str], str], positions: Positions
+) -> Place:
+    """Another savepoint, of the same epoch and state, that reads the copy's topics."""
+    shutil.copytree(place.location, target)
+    before = f"{CHECKPOINT}/offsets/{savepoint.epoch - 1}"
+    changed: dict[str, str] = {}
+    for name in savepoint.files:
+        path = target / name
+        if name.startswith((f"{CHECKPOINT}/offsets/", f"{CHECKPOINT}/sources/")):
+            is_past = name == before or name.startswith(f"{CHECKPOINT}/sources/")
+            changed[name] = _lines(path.read_text("utf-8"), renamed, positions, is_past=is_past)
+    shape = _shape(savepoint.shape, renamed)
+    plan = changed[f"{CHECKPOINT}/offsets/{savepoint.epoch}"]
+    entry = msgspec.structs.replace(savepoint.entry, plan=plan, positions=plan.splitlines()[2:])
+    files = {name: facts for name, facts in savepoint.files.items() if name != f"{NOTES}/{SOURCES}"}
+    (target / NOTES / SOURCES).unlink(missing_ok=True)  # the copy's topics have other ids, which its start notes
+    written = {name: text.encode() for name, text in changed.items()}
+    if shape is not None and f"{NOTES}/{query_shape.FILE}" in files:
+        written[f"{NOTES}/{query_shape.FILE}"] = seal(shape)
+    for name, data in written.items():
+        (target / name).write_bytes(data)
+        files[name] = FileFacts(size=len(data), sha256=checksum(data))
+    made = msgspec.structs.replace(savepoint, id=uuid.uuid4().hex, entry=entry, shape=shape, files=files)
+    (target / FILE).write_bytes(seal(made))
+    return Place.at(target)
+
+
+def _lines(text: str, renamed: Callable[[str], str], positions: Positions, *, is_past: bool) -> str:
+    """An entry of Spark's: lines, of which those that hold a Kafka source's offsets are JSON by topic and partition."""
+    return "".join(_line(line, renamed, positions, is_past=is_past) for line in text.splitlines(keepends=True))
+
+
+def _line(line: str, renamed: Callable[[str], str], positions: Positions, *, is_past: bool) -> str:
+    body = line.rstrip("\n")
+    head, brace, rest = body.partition("{")
+    try:
+        told: Any = json.loads(brace + rest)
+    except ValueError:
+        return line
+    if not isinstance(told, dict) or not all(_are_offsets(value) for value in told.values()):
+        return line
+    found: dict[str, dict[str, int]] = {}
+    for topic, partitions in told.items():
+        for partition, offset in partitions.items():
+            moved = (
+                positions.get(TopicPartition(topic, int(partition))) if renamed(topic) != topic else {offset: offset}
+            )
+            there = moved or {offset: 0}
+            found.setdefault(renamed(topic), {})[partition] = min(there.values()) if is_past else there[offset]
+    return head + json.dumps(found, separators=(",", ":")) + line[len(body) :]
+
+
+def _are_offsets(value: Any) -> bool:
+    return isinstance(value, dict) and all(
+        partition.isdigit() and isinstance(offset, int) for partition, offset in value.items()
+    )
+
+
+def _shape(shape: QueryShape | None, renamed: Callable[[str], str]) -> QueryShape | None:
+    if shape is None:
+        return None
+    return msgspec.structs.replace(shape, sources=[_source(source, renamed) for source in shape.sources])
+
+
+def _source(source: str, renamed: Callable[[str], str]) -> str:
+    kind, _, told = source.partition(_SUBSCRIBE)
+    if not told:
+        return source
+    return f"{kind}{_SUBSCRIBE}{','.join(sorted(renamed(topic) for topic in told.split(',')))}"
