@@ -39,6 +39,7 @@ class LogBatch(NamedTuple):
     sequence: int = -1
     rows: int = 0
     epoch: int = -1  # of data: which epoch of ours it belongs to
+    offset: int = -1  # of data: where it begins
 
 
 class LedgerLine(NamedTuple):
@@ -48,6 +49,7 @@ class LedgerLine(NamedTuple):
     term: int
     phase: str
     rows: Mapping[str, int]
+    boundaries: Mapping[Place, tuple[int, ...]] = {}  # where the output stood after it, as far as readers are told
 
 
 @dataclass(frozen=True, slots=True)

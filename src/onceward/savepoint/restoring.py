@@ -202,11 +202,15 @@ class Restoring:
     def _fence(self, owner: Owner, found: Mapping[str, LastCommit | None]) -> None:
         """Take the sinks over, and look once more: whoever was quicker is noticed while the old lineage counts."""
         for name, sink in reversed([*self.sinks.items()]):
-            sink.open(replace(owner, sink=name))
-            if name in found and _named(sink.last_commit()) != _named(found[name]):
+            try:
+                sink.open(replace(owner, sink=name))
+                changed = name in found and _named(sink.last_commit()) != _named(found[name])
+            except ForeignLineage:
+                changed = True
+            if changed:
                 raise SavepointOutdated(
                     f"sink {name!r} got another epoch of {self.pipeline!r} while the savepoint was being restored: "
-                    "another driver was at work. Nothing has changed; restore once more."
+                    "another driver was at work, or it was set back. Nothing has changed; restore once more."
                 )
 
     def _clear_leftovers(self, term: int) -> None:

@@ -12,6 +12,7 @@ from onceward.epoch.contract import Guarantee
 from onceward.epoch.deeds import Deed
 from onceward.epoch.home import Home
 from onceward.epoch.ledger import DONE, Entry
+from onceward.epoch.outcome import TopicPartition
 from onceward.epoch.sealed import unseal
 from onceward.errors import ConfigurationError, SnapshotUnusable
 from onceward.savepoint.creating import NEWEST, require_savable, savable_epochs
@@ -51,10 +52,10 @@ def observe(home: Home) -> Observed:
         )
     room = home.of_lineage(deed)
     savable = {entry.epoch for entry in savable_epochs(home, deed, Checkpoint.newest(room))}
-    entries = _without_gaps([it for it in inspection.ledger_of(home, deed).newest(NEWEST) if it.phase == DONE])
+    entries = without_gaps([it for it in inspection.ledger_of(home, deed).newest(NEWEST) if it.phase == DONE])
     data = room.storage.read(SOURCES)
     ids = unseal(data, _Sources, SOURCES, 1).ids if data is not None else {}
-    epochs = [_epoch(entry, is_savable=entry.epoch in savable) for entry in entries]
+    epochs = [epoch_of(entry, is_savable=entry.epoch in savable) for entry in entries]
     topics = {place.topic for epoch in epochs for place in epoch.positions}
     writes = {name: number for entry in entries for name, number in topic_ids_in(_vote(entry)).items()}
     return Observed(
@@ -64,6 +65,18 @@ def observe(home: Home) -> Observed:
         reads={topic: ids.get(topic, "") for topic in topics},
         writes=writes,
     )
+
+
+def boundaries_of(entries: list[Entry]) -> dict[int, dict[TopicPartition, tuple[int, ...]]]:
+    """What snapshots take for the end of each epoch's output: where it stood, and where it went on."""
+    told = History(pipeline="", epochs=[epoch_of(entry) for entry in without_gaps(entries)])
+    places = {place for epoch in told.epochs for place in (*epoch.boundaries, *epoch.written)}
+    found: dict[int, dict[TopicPartition, tuple[int, ...]]] = {}
+    for epoch in told.epochs:
+        for place in places:
+            known = {epoch.boundaries.get(place), told.boundary(epoch.number, place)} - {None}
+            found.setdefault(epoch.number, {})[place] = tuple(it for it in known if it is not None)
+    return found
 
 
 def require_apart(observed: Iterable[Observed]) -> None:
@@ -97,7 +110,7 @@ def channels(observed: Iterable[Observed]) -> list[Channel]:
     ]
 
 
-def _without_gaps(entries: list[Entry]) -> list[Entry]:
+def without_gaps(entries: list[Entry]) -> list[Entry]:
     """The last ones that follow each other."""
     first = len(entries) - 1
     while first > 0 and entries[first - 1].epoch == entries[first].epoch - 1:
@@ -105,7 +118,8 @@ def _without_gaps(entries: list[Entry]) -> list[Entry]:
     return entries[max(first, 0) :]
 
 
-def _epoch(entry: Entry, *, is_savable: bool) -> Epoch:
+def epoch_of(entry: Entry, *, is_savable: bool = True) -> Epoch:
+    """What an entry of the ledger says of positions and boundaries."""
     vote = _vote(entry)
     part = entry.sinks.get(entry.decider) if entry.decider is not None else None
     spans = written_in(vote)
@@ -117,9 +131,18 @@ def _epoch(entry: Entry, *, is_savable: bool) -> Epoch:
         furthest=kafka_positions(entry.positions, max),
         boundaries=boundaries_in(vote),
         written={**written, **spans},
-        is_told=bool(vote) or part is None or not part.rows or bool(written),
+        is_told=_is_told(entry, vote) or bool(written),
         is_savable=is_savable,
     )
+
+
+def _is_told(entry: Entry, vote: Mapping[str, object]) -> bool:
+    """Whether the entry says where, or that it wrote nothing. One that was trusted without a marker has no sinks."""
+    if vote:
+        return True
+    if entry.decider is None:
+        return bool(entry.sinks)  # none of them is Kafka
+    return entry.decider in entry.sinks and not entry.sinks[entry.decider].rows
 
 
 def _vote(entry: Entry) -> Mapping[str, object]:

@@ -36,7 +36,7 @@ def _segment(content: bytes, epochs: Mapping[int, int]) -> Iterator[LogBatch]:
         if attributes & CONTROL:
             yield LogBatch("commit" if _is_commit(content, at) else "abort", producer, epoch)
         else:
-            yield LogBatch("data", producer, epoch, sequence, records, epochs.get(offset, -1))
+            yield LogBatch("data", producer, epoch, sequence, records, epochs.get(offset, -1), offset)
         at += FRAME + length
 
 

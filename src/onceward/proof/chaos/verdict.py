@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any, Final
 
+from onceward.epoch.ledger import DONE
 from onceward.proof import checkers
 from onceward.proof.chaos import builtin, rawlog
 from onceward.proof.chaos.books import Books
@@ -12,6 +13,7 @@ from onceward.proof.chaos.driver import AWAY
 from onceward.proof.chaos.outputs import OUTPUTS, Found, open_transactions
 from onceward.proof.chaos.places import Places, read_topic
 from onceward.proof.history import Began, Ended, Event, History, LedgerLine, Observed, Part, Place, Row
+from onceward.snapshot.histories import boundaries_of
 
 SHOWN: Final = 5
 # Without our transactions there is nothing to say about logs, ledgers and markers: only rows are judged.
@@ -76,6 +78,7 @@ def _history(campaign: Campaign) -> tuple[History, dict[str, int]]:
         for kind, places in found.items()
     }
     counts = {kind: sum(map(len, places.values())) for kind, places in found.items()}
+    stood = boundaries_of([it for _, it in sorted(books.ledger.items()) if it.phase == DONE])
     history = History(
         events=(*_ended(campaign), *_began(books), *_observed(campaign, books, epoch_of, terms)),
         input=given,
@@ -84,7 +87,13 @@ def _history(campaign: Campaign) -> tuple[History, dict[str, int]]:
         log=_logs(campaign, found.get("kafka", {}), epoch_of) if plan.guarantee == "exactly-once" else {},
         group=_group(campaign),
         ledger=tuple(
-            LedgerLine(it.epoch, it.term, it.phase, {name: part.rows for name, part in it.sinks.items()})
+            LedgerLine(
+                it.epoch,
+                it.term,
+                it.phase,
+                {name: part.rows for name, part in it.sinks.items()},
+                {(*place,): offsets for place, offsets in stood.get(it.epoch, {}).items()},
+            )
             for it in books.ledger.values()
         ),
         left_behind=tuple(line for output in outputs.values() for line in output.left_behind()),

@@ -26,6 +26,7 @@ CHECKERS: Final[Mapping[str, Checker]] = {
     "group-offsets": visibility.group_offsets,
     "raw-log": log.raw_log,
     "one-transaction": log.one_transaction,
+    "boundaries": log.boundaries,
     "ledger-counts": ending.ledger_counts,
 }
 

@@ -1,5 +1,7 @@
 """A raw read of Kafka's logs: contiguous sequences, and one end marker for each producer epoch and partition."""
 
+from collections.abc import Iterable, Iterator
+
 from onceward.proof.history import History, LogBatch, Place
 
 
@@ -48,20 +50,43 @@ def _partition(place: Place, batches: tuple[LogBatch, ...]) -> list[str]:
     return found
 
 
+def boundaries(history: History) -> list[str]:
+    """Of each epoch in the ledger: its records and all earlier ones are before its boundary, all later ones are not.
+
+    A snapshot across pipelines is cut there: on the wrong side a record would be lost, or be read twice.
+    """
+    found = []
+    for line in history.ledger:
+        for place, offsets in line.boundaries.items():
+            for batch in _committed(history.log.get(place, ())):
+                wrong = [at for at in offsets if (batch.epoch <= line.epoch) != (batch.offset < at)]
+                if wrong and batch.epoch >= 0:
+                    found.append(
+                        f"{place}: the boundary of epoch {line.epoch} is {wrong[0]}, and epoch {batch.epoch} has "
+                        f"records at {batch.offset}"
+                    )
+    return found
+
+
 def one_transaction(history: History) -> list[str]:
     """The committed records of an epoch come from one transaction, over all partitions."""
     owners: dict[int, set[tuple[int, int]]] = {}
     for batches in history.log.values():
-        pending: dict[int, list[LogBatch]] = {}  # by producer id: what its open transaction holds here
-        for batch in batches:
-            if batch.kind == "data":
-                pending.setdefault(batch.producer_id, []).append(batch)
-                continue
-            for data in pending.pop(batch.producer_id, []):
-                if batch.kind == "commit":
-                    owners.setdefault(data.epoch, set()).add((data.producer_id, data.producer_epoch))
+        for data in _committed(batches):
+            owners.setdefault(data.epoch, set()).add((data.producer_id, data.producer_epoch))
     return [
         f"epoch {epoch} was committed by the transactions {sorted(which)} (producer id, producer epoch)"
         for epoch, which in sorted(owners.items())
         if len(which) > 1
     ]
+
+
+def _committed(batches: Iterable[LogBatch]) -> Iterator[LogBatch]:
+    """The records of transactions whose end marker says so."""
+    pending: dict[int, list[LogBatch]] = {}  # by producer id: what its open transaction holds here
+    for batch in batches:
+        if batch.kind == "data":
+            pending.setdefault(batch.producer_id, []).append(batch)
+            continue
+        ended = pending.pop(batch.producer_id, [])
+        yield from ended if batch.kind == "commit" else ()

@@ -47,6 +47,16 @@ PLANTS: Final[Mapping[str, Plant]] = {
         "a lost transaction is taken for committed", Parts(transactor=kafka.TakesTheTimeoutForCommitted)
     ),
     "marker-without-term": Plant("the marker does not say whose votes count", Parts(transactor=kafka.MarksWithoutTerm)),
+    # Where the output stands, which snapshots across pipelines are cut by
+    "boundaries-forgotten": Plant(
+        "what an epoch does not write stands where it stood at the start", Parts(kafka_sink=kafka.BoundariesForgotten)
+    ),
+    "boundaries-from-nothing": Plant(
+        "a start does not ask where topics end", Parts(kafka_sink=kafka.BoundariesFromNothing)
+    ),
+    "boundaries-of-first-try": Plant(
+        "a redone epoch keeps the places of its first try", Parts(kafka_sink=kafka.BoundariesOfTheFirstTry)
+    ),
     # Two-phase commit and staging
     "dedup-without-lineage": Plant("an epoch's number alone identifies work", Parts(store=sinks.AnyLineage)),
     "published-before-decision": Plant("the vote makes rows visible", Parts(store_sink=sinks.PublishesEarly)),

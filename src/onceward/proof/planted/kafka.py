@@ -12,7 +12,7 @@ from onceward.kafka.transactor import Transactor
 from onceward.kafka.wire import AnswerLost, Wire
 from onceward.proof.history import Row
 from onceward.proof.simulation.broker import Broker, Place, Transaction
-from onceward.proof.simulation.kafka_sink import Produced, SimulatedKafkaSink
+from onceward.proof.simulation.kafka_sink import TOPIC, Produced, SimulatedKafkaSink
 from onceward.proof.simulation.wire import MemoryWire
 
 
@@ -204,3 +204,35 @@ class MarksWithoutTerm(Transactor):
         outcome: Outcome | None,
     ) -> EpochTransaction:
         return super().commit(transaction, positions=positions, lineage=lineage, term=min(term, 1), outcome=outcome)
+
+
+class BoundariesForgotten(SimulatedKafkaSink):
+    """What an epoch does not write is taken to stand where it stood at the start."""
+
+    def pre_commit(self, context: EpochContext, outcome: Outcome) -> Committable:
+        vote = super().pre_commit(context, outcome)
+        self.boundaries.start(self._at_start)
+        return {**vote, **self.boundaries.vote(outcome)}
+
+    def open(self, owner: Owner) -> None:
+        super().open(owner)
+        self._at_start = self.wire.ends([TOPIC])
+
+
+class BoundariesFromNothing(SimulatedKafkaSink):
+    """A start does not ask where the topic ends."""
+
+    def open(self, owner: Owner) -> None:
+        super().open(owner)
+        self.boundaries.start(dict.fromkeys(self.wire.ends([self.topic] if self.topic is not None else []), 0))
+
+
+class BoundariesOfTheFirstTry(SimulatedKafkaSink):
+    """An epoch that is redone keeps the places of what was aborted."""
+
+    _first: tuple[int, Outcome] = (-1, Outcome())
+
+    def pre_commit(self, context: EpochContext, outcome: Outcome) -> Committable:
+        if self._first[0] != context.epoch:
+            self._first = context.epoch, outcome
+        return {**super().pre_commit(context, outcome), **self.boundaries.vote(self._first[1])}

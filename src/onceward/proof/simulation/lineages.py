@@ -5,15 +5,19 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Final
 
+import msgspec
+
 from onceward.epoch import deeds
 from onceward.epoch import term as terms
 from onceward.epoch.checkpoint import Checkpoint, TornEntry
 from onceward.epoch.deeds import Deed
 from onceward.epoch.home import Home
-from onceward.epoch.ledger import Ledger
+from onceward.epoch.ledger import DONE, Ledger
+from onceward.epoch.outcome import TopicPartition
 from onceward.errors import LedgerCorrupt, OncewardError
 from onceward.proof.history import LedgerLine, Place
 from onceward.proof.simulation.disk import Mount
+from onceward.snapshot.histories import boundaries_of
 
 DECISION: Final = re.compile(r"(?:.*/)?decisions/(\d{12})-\d{6}\.json")
 
@@ -58,11 +62,27 @@ class Lineages:
             found = {epoch: line for epoch, line in found.items() if epoch <= base}
             ledger = Ledger(self._home.of_lineage(deed).storage, terms.boundaries(self._storage), deed.lineage)
             with suppress(LedgerCorrupt):  # every driver has said so by then
-                for e in ledger.newest(100):
-                    if e.epoch > base:
-                        rows = {name: part.rows for name, part in e.sinks.items()}
-                        found[e.epoch] = LedgerLine(e.epoch, e.term, e.phase, rows)
+                entries = [e for e in ledger.newest(100) if e.epoch > base]
+                stood = boundaries_of([e for e in entries if e.phase == DONE])
+                for e in entries:
+                    rows = {name: part.rows for name, part in e.sinks.items()}
+                    found[e.epoch] = LedgerLine(e.epoch, e.term, e.phase, rows, _plain(stood.get(e.epoch, {})))
         return tuple(found[epoch] for epoch in sorted(found))
+
+    def decisions(self, files: Mapping[str, bytes]) -> tuple[tuple[int, int], ...]:
+        """Epoch and term of each, by the lineage that counts for it: what an older one decided after that is over."""
+        found: list[tuple[int, int]] = []
+        for deed in self.deeds:
+            inside = f"{deed.folder}/" if deed.folder else ""
+            found = [it for it in found if it[0] <= _base(deed, default=-1)]
+            made = [files[name] for name in decided(files) if name.startswith(f"{inside}decisions/")]
+            entries = [msgspec.json.decode(data.split(b"\n")[0])["decided"] for data in made]
+            found += [(entry["epoch"], entry["term"]) for entry in entries]
+        return tuple(found)
+
+
+def _plain(offsets: Mapping[TopicPartition, tuple[int, ...]]) -> dict[Place, tuple[int, ...]]:
+    return {(*place,): found for place, found in offsets.items()}
 
 
 def decided(files: Mapping[str, bytes]) -> list[str]:

@@ -4,8 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from onceward.epoch.home import Home
 from onceward.errors import HomeMismatch, SavepointUnusable
 from onceward.kafka import marker as markers
@@ -132,7 +130,7 @@ class Simulation:
             log=log,
             group=group,
             ledger=lineages.ledger(),
-            decisions=_decisions(self.world.disk.files),
+            decisions=lineages.decisions(self.world.disk.files),
             state=state_of(storage.read(f"{lineages.folder}/state/{self.engine.epochs}")),
             left_behind=tuple(self._left_behind()),
         )
@@ -240,11 +238,7 @@ def _raw(broker: Broker, place: Place) -> tuple[LogBatch, ...]:
             stored.sequence,
             stored.count if stored.kind == "data" else 0,
             stored.rows[0].epoch if stored.kind == "data" else -1,
+            stored.offset if stored.kind == "data" else -1,
         )
         for stored in broker.logs[place].batches
     )
-
-
-def _decisions(files: Mapping[str, bytes]) -> tuple[tuple[int, int], ...]:
-    made = [msgspec.json.decode(files[name].split(b"\n")[0])["decided"] for name in decided(files)]
-    return tuple((entry["epoch"], entry["term"]) for entry in made)
