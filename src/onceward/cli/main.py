@@ -16,6 +16,7 @@ from onceward.cli.prove import prove
 from onceward.cli.resolve import resolve
 from onceward.cli.run import run
 from onceward.cli.simulate import simulate
+from onceward.cli.textbook import textbook
 from onceward.errors import OncewardError
 
 app = typer.Typer(
@@ -36,6 +37,7 @@ app.command()(resolve)
 app.command()(demo)
 app.command()(simulate)
 app.command()(prove)
+app.command()(textbook)
 
 
 def main() -> None:
