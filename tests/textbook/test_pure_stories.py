@@ -1,7 +1,7 @@
 """The stories that need no server: each told, and its last state asserted."""
 
 from onceward.textbook.servers import Servers
-from onceward.textbook.stories import chandy_lamport
+from onceward.textbook.stories import barriers, chandy_lamport
 from textbook.told import told
 
 
@@ -11,4 +11,16 @@ def test_chandy_and_lamports_run_ends_with_one_message_in_one_channel() -> None:
         states={"P1": ("A", "B"), "P2": ("E", "F", "G", "H"), "P3": ("I", "J")},
         channels={"C21": ("H->D",)},
         violations=(),
+    )
+
+
+def test_aligned_barriers_count_each_record_once_and_store_only_the_way_back() -> None:
+    """Requirements D4, H1."""
+    once = {key: 1 for key in (1, 2, 3, 11, 12, 13)}
+    assert told("barriers", Servers()).ending.last == barriers.Last(
+        aligned=once,
+        not_aligned=once | {12: 2, 13: 2},
+        stored={},
+        stored_in_the_cycle={"pack -> check": [1, 2]},
+        shipped={1: 1, 2: 1, 3: 1},
     )

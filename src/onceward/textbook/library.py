@@ -6,7 +6,11 @@ from typing import Final
 from onceward.errors import ConfigurationError
 from onceward.textbook.story import Story
 
-NAMES: Final = ("chandy-lamport",)  # the module of a name is in stories/, with underscores
+# The module of a name is in stories/, with underscores.
+NAMES: Final = (
+    "chandy-lamport",
+    "barriers",
+)
 
 
 def story(name: str) -> Story:
