@@ -8,6 +8,11 @@ from onceward.textbook.story import Story
 
 # The module of a name is in stories/, with underscores.
 NAMES: Final = (
+    "idempotence",
+    "lost-acknowledgement",
+    "crash-before-commit",
+    "zombie",
+    "delivery-modes",
     "chandy-lamport",
     "barriers",
 )
