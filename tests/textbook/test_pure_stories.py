@@ -16,7 +16,7 @@ def test_chandy_and_lamports_run_ends_with_one_message_in_one_channel() -> None:
 
 def test_aligned_barriers_count_each_record_once_and_store_only_the_way_back() -> None:
     """Requirements D4, H1."""
-    once = {key: 1 for key in (1, 2, 3, 11, 12, 13)}
+    once = dict.fromkeys((1, 2, 3, 11, 12, 13), 1)
     assert told("barriers", Servers()).ending.last == barriers.Last(
         aligned=once,
         not_aligned=once | {12: 2, 13: 2},

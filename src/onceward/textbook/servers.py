@@ -8,13 +8,15 @@ import tempfile
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Final, Self
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from onceward.servers.broker import DevBroker
     from onceward.servers.postgres import PostgresServer
+
+BRIEF_JVM: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # it lives for seconds: no time to optimise
 
 
 class Servers:
@@ -57,7 +59,7 @@ class Servers:
             import onceward as ow
 
             self._report("starting a Spark for this story")
-            self._spark = ow.session("textbook", master="local[1]")
+            self._spark = ow.session("textbook", master="local[1]", **{"spark.driver.extraJavaOptions": BRIEF_JVM})
             self._open.callback(self._spark.stop)
         return self._spark
 
