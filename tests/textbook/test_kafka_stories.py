@@ -1,9 +1,14 @@
 """The stories about Kafka, on a real broker: each told, and its last state asserted."""
 
+import os
+import subprocess
+import sys
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 
+from onceward import processes
 from onceward.epoch.outcome import TopicPartition
 from onceward.servers.broker import DevBroker
 from onceward.textbook.kafka.child import ChildFailed
@@ -13,6 +18,7 @@ from onceward.textbook.kafka.worker import Job
 from onceward.textbook.servers import Servers
 from onceward.textbook.stage import Stage
 from onceward.textbook.stories import crash_before_commit, delivery_modes, idempotence, lost_acknowledgement, zombie
+from support.waiting import eventually
 from textbook.told import told
 
 CHARGES = ["charge for order 1", "charge for order 2"]
@@ -86,3 +92,31 @@ def test_a_child_that_fails_is_told_with_its_own_last_words() -> None:
         pytest.raises(ChildFailed, match=r"ended: .*'no address' is not a list of host:port"),
     ):
         child.heard()
+
+
+@pytest.mark.parametrize("asleep", [False, True], ids=["waiting", "asleep"])
+def test_a_child_does_not_outlive_a_parent_that_is_killed(*, asleep: bool) -> None:
+    script = f"""
+import sys
+from onceward.textbook.kafka.child import Child
+with Child("textbook_child", {{}}) as child:
+    pid = child.heard()["pid"]
+    if {asleep}:
+        child.sleep()
+    print(pid, flush=True)
+    sys.stdin.read()
+"""
+    paths = os.pathsep.join([str(Path(__file__).parents[1] / "support"), *sys.path])
+    parent = subprocess.Popen(
+        [sys.executable, "-c", script],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env=os.environ | {"PYTHONPATH": paths},
+    )
+    with parent:
+        assert parent.stdout is not None
+        child = int(parent.stdout.readline())
+        started = processes.started(child)
+        assert (processes.state(child) == "T") is asleep
+        parent.kill()
+    eventually(lambda: processes.started(child) != started, "the child is gone", every_s=0.01)

@@ -17,6 +17,7 @@ from typing import Any, Final, Self
 
 from onceward import processes
 from onceward.errors import OncewardError
+from onceward.servers.broker.process import BrokerProcess, Watchdog
 
 DEADLINE_S: Final = 30.0  # a start takes a second on a quiet machine
 POLL_S: Final = 0.005
@@ -40,6 +41,7 @@ class Child:
             stderr=self._errors,
             bufsize=0,
         )
+        self._watchdog: Watchdog | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -47,6 +49,7 @@ class Child:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._dismiss_watchdog()
         if self._process.poll() is None:
             self.kill()
         for stream in (self._process.stdin, self._process.stdout, self._errors):
@@ -78,21 +81,29 @@ class Child:
         return signal.Signals(-self._process.wait())
 
     def sleep(self) -> None:
-        """SIGSTOP; returns when it has really stopped."""
+        """SIGSTOP; returns when it has really stopped. Asleep it would not notice our end, so somebody else does."""
+        pid = self._process.pid
+        self._watchdog = Watchdog(BrokerProcess(pid, processes.started(pid)))
         self._process.send_signal(signal.SIGSTOP)
         deadline = time.monotonic() + DEADLINE_S
-        while processes.state(self._process.pid) != "T":
+        while processes.state(pid) != "T":
             if time.monotonic() > deadline:
                 raise self._failure("did not stop")
             time.sleep(POLL_S)
 
     def wake(self) -> None:
         self._process.send_signal(signal.SIGCONT)
+        self._dismiss_watchdog()
 
     def ended(self) -> None:
         """Wait until it has ended by itself, without an error."""
         if self._process.wait(DEADLINE_S) != 0:
             raise self._failure(f"ended with {self._process.returncode}")
+
+    def _dismiss_watchdog(self) -> None:
+        if self._watchdog is not None:
+            watchdog, self._watchdog = self._watchdog, None
+            watchdog.dismiss()
 
     def _failure(self, what: str) -> ChildFailed:
         self._errors.seek(0)

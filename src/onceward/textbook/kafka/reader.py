@@ -78,7 +78,7 @@ class _Confluent(Reader):
 
 class KafkaPython(Reader):
     def __init__(self, bootstrap: str, isolation: Isolation) -> None:
-        from kafka import KafkaConsumer
+        from kafka.consumer import KafkaConsumer
 
         self._consumer = KafkaConsumer(
             bootstrap_servers=bootstrap,
@@ -88,7 +88,7 @@ class KafkaPython(Reader):
         )
 
     def read(self, place: TopicPartition, start: int = 0) -> list[str]:
-        from kafka import TopicPartition as Assigned
+        from kafka.structs import TopicPartition as Assigned
 
         deadline, found, assigned = time.monotonic() + DEADLINE_S, list[str](), Assigned(place.topic, place.partition)
         self._consumer.assign([assigned])

@@ -65,7 +65,7 @@ class Count:
 def tell(stage: Stage) -> Ending:
     stage.say(
         f"A worker reads {len(ORDERS)} orders, {AT_ONCE} at a time, and writes a charge for each. For every {AT_ONCE} "
-        "it does two things: it writes the charges, and it notes the position up to which it has read."
+        "it does two things: it writes the charges, and it notes its position, how far it has read."
     )
     stage.say(
         f"Under each guarantee the worker is killed {len(KILLS)} times with `kill -9`, in batch 1 and in batch 2, "

@@ -5,6 +5,7 @@ from typing import Final
 
 from onceward.epoch.outcome import TopicPartition
 from onceward.kafka.transaction import Identity
+from onceward.textbook.kafka.child import Child
 from onceward.textbook.kafka.ground import Answer, Ground, batch, produce
 from onceward.textbook.pictures.conversation import Conversation, Happened, Said
 from onceward.textbook.pictures.grid import Tone
@@ -13,6 +14,7 @@ from onceward.textbook.story import Ending, Need, Story
 
 START: Final = 17
 BATCHES: Final = 6
+RECORD: Final = "charge for order 1"
 PRODUCER, RESTARTED, BROKER = LANES = ("producer 1", "producer 2", "broker")
 MEANING: Final = {  # of an answer to a batch that was sent before
     "NONE": "recognised",
@@ -96,6 +98,10 @@ def _memory(stage: Stage, ground: Ground) -> tuple[list[Answer], list[str]]:
         f"gets an id and numbers its batches, separately for each partition. Producer 1 sends batches 0 to "
         f"{BATCHES - 1}, each with one record, and then sends every one of them again."
     )
+    stage.say(
+        "In truth Kafka numbers the records, and a batch carries the number of its first; with one record in each "
+        "batch that is the same. `NONE` in an answer means: no error."
+    )
     batches = [batch(f"record {number}", producer=producer, sequence=number) for number in range(BATCHES)]
     first = [produce(ground.wire, place, it) for it in batches]
     again = [produce(ground.wire, place, it) for it in batches]
@@ -138,13 +144,18 @@ def _other_content(stage: Stage, ground: Ground) -> tuple[Answer, list[str]]:
 def _restart(stage: Stage, ground: Ground) -> list[str]:
     stage.heading("What it forgets: a producer that restarts")
     place = ground.topic("charges")
-    for producer in (ground.producer(), ground.producer()):
-        _send(ground, place, producer, 0)
+    order = {"bootstrap": ground.bootstrap, "target": place, "record": RECORD}
+    ids = []
+    for _ in range(2):
+        with Child("onceward.textbook.kafka.plain_producer", order) as process:
+            ids.append(process.heard()["producer_id"])
+            process.kill()
+    assert ids[0] != ids[1]
     seen = ground.seen(place)
     stage.say(
-        "Producer 1 sends a record and is restarted before it hears that it arrived. It asks for a producer id again, "
-        "gets a new one, and is producer 2 now. It sends the record again as its own batch 0, which the broker has "
-        f"never seen: a reader sees {len(seen)} records."
+        "A process sends a record and is killed (`kill -9`) before it could note that it did. Started again, it asks "
+        "for a producer id as before, gets a new one, and sends the record again. To the broker this is batch 0 of a "
+        f"producer that it has never seen: a reader sees {len(seen)} records."
     )
     return seen
 
@@ -163,7 +174,7 @@ def _sent_twice(stage: Stage, ground: Ground) -> list[str]:
 
 
 def _send(ground: Ground, place: TopicPartition, producer: Identity, sequence: int) -> None:
-    answer = produce(ground.wire, place, batch("charge for order 1", producer=producer, sequence=sequence))
+    answer = produce(ground.wire, place, batch(RECORD, producer=producer, sequence=sequence))
     assert answer.accepted
 
 
@@ -183,7 +194,7 @@ def _picture(again: list[Answer], restarted: list[str]) -> Conversation:
             Said(BROKER, PRODUCER, f"{newest.error}, offset {newest.offset}: the first copy's", Tone.GOOD),
             Said(PRODUCER, BROKER, "batch 0 again"),
             Said(BROKER, PRODUCER, oldest.error, Tone.BAD),
-            Happened(PRODUCER, "starts again, without a transactional id", Tone.QUIET),
+            Happened(PRODUCER, "kill -9, starts again", Tone.QUIET),
             Said(RESTARTED, BROKER, "batch 0: the same record"),
             Happened(BROKER, f"{len(restarted)} copies", Tone.BAD),
         ),

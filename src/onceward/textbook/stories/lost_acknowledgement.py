@@ -74,8 +74,8 @@ def _plain(stage: Stage, ground: Ground) -> Retried:
         f"{_records(retried.seen_before)}."
     )
     stage.say(
-        f"So the producer sends the record again. The broker answers `{retried.answer.error}` and puts it at offset "
-        f"{retried.answer.offset}, behind the first. A reader sees {_records(retried.seen)}."
+        f"So the producer sends the record again. The broker answers `{retried.answer.error}` (no error) and puts it "
+        f"at offset {retried.answer.offset}, behind the first. A reader sees {_records(retried.seen)}."
     )
     stage.draw(
         _picture(
@@ -102,8 +102,8 @@ def _idempotent(stage: Stage, ground: Ground) -> Retried:
         f"the first copy. It knows batch 0 of producer 1 and writes nothing. A reader sees {_records(retried.seen)}."
     )
     stage.say(
-        "Kafka also has an error for this, `DUPLICATE_SEQUENCE_NUMBER`. This broker does not use it here: a batch that "
-        "it still remembers counts as a success, because that is what the producer wants to know."
+        "Kafka has an error named `DUPLICATE_SEQUENCE_NUMBER` too. It does not come here: a batch that the broker "
+        "remembers is answered as a success, so the producer learns where its record is."
     )
     stage.draw(
         _picture(

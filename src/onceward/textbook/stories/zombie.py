@@ -115,8 +115,9 @@ def _explain(stage: Stage, said: dict[str, Any], after: list[str], lying_there: 
         ],
     )
     stage.say(
-        "Both answers say the same: a newer producer exists. Onceward's own code asks once more, as the owner of the "
-        f"old epoch, is refused again, and ends in the state `{said['transaction']}`: it stops, and touches nothing."
+        "Both answers say the same: a newer producer exists. Onceward's own driver code then asks whether it may go on "
+        "as the owner of its old epoch. That is refused too, and the transaction ends in the state "
+        f"`{said['transaction']}`: the driver stops and touches nothing."
     )
     aborted = len(lying_there) - len(after)
     stage.say(
