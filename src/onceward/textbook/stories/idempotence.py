@@ -15,7 +15,7 @@ from onceward.textbook.story import Ending, Need, Story
 START: Final = 17
 BATCHES: Final = 6
 RECORD: Final = "charge for order 1"
-PRODUCER, RESTARTED, BROKER = LANES = ("producer 1", "producer 2", "broker")
+PRODUCER, RESTARTED, BROKER, READER = "producer 1", "producer 2", "broker", "reader"
 MEANING: Final = {  # of an answer to a batch that was sent before
     "NONE": "recognised",
     "OUT_OF_ORDER_SEQUENCE_NUMBER": "not remembered",
@@ -39,7 +39,6 @@ def tell(stage: Stage) -> Ending:
         other_content = _other_content(stage, ground)
         restarted = _restart(stage, ground)
         twice = _sent_twice(stage, ground)
-    stage.draw(_picture(remembered, restarted))
     return Ending(
         last=Last(
             effects=effects,
@@ -56,8 +55,12 @@ def tell(stage: Stage) -> Ending:
                 "producer, one partition and its last five batches. So no more than five may be on their way at a time."
             ),
             (
-                "A restart without a transactional id is a new producer, and an application that sends twice means two "
-                "records. What helps against both is a transaction that holds the output and the position of the input."
+                "A restart without a transactional id is a new producer. What helps is a transaction that holds the "
+                "output and the position of the input (`onceward textbook crash-before-commit`)."
+            ),
+            (
+                "Whoever sends twice means two records. In doubt, do not send again: abort the transaction and begin "
+                "it anew."
             ),
         ),
         lives_in=(
@@ -121,6 +124,7 @@ def _memory(stage: Stage, ground: Ground) -> tuple[list[Answer], list[str]]:
         f"the newest, and that is all the broker can say: `{again[0].error}`, the same as for a gap. It is not written "
         f"either way: a reader sees {len(kept)} records."
     )
+    stage.draw(_picture_of_memory(again, kept))
     return again, kept
 
 
@@ -134,7 +138,7 @@ def _other_content(stage: Stage, ground: Ground) -> tuple[Answer, list[str]]:
     seen = ground.seen(place)
     stage.say(
         "A batch is recognised by its producer, its number and how many records it has. Sent again as batch 0 but with "
-        f"another text, it is answered with `{answers[1].error}` all the same, and a reader still sees `{seen[0]}`. So "
+        f'another text, it is answered with `{answers[1].error}` all the same, and a reader still sees "{seen[0]}". So '
         "a repeated batch must have the same content: Onceward does not let a repeated Spark task write into the "
         "transaction of its first try, because its rows may differ."
     )
@@ -157,6 +161,7 @@ def _restart(stage: Stage, ground: Ground) -> list[str]:
         "for a producer id as before, gets a new one, and sends the record again. To the broker this is batch 0 of a "
         f"producer that it has never seen: a reader sees {len(seen)} records."
     )
+    stage.draw(_picture_of_restart(seen))
     return seen
 
 
@@ -182,21 +187,34 @@ def _told(answer: Answer) -> str:
     return f"`{answer.error}`, offset {answer.offset}" if answer.accepted else f"`{answer.error}`"
 
 
-def _picture(again: list[Answer], restarted: list[str]) -> Conversation:
+def _picture_of_memory(again: list[Answer], kept: list[str]) -> Conversation:
     newest, oldest = again[-1], again[0]
     return Conversation(
-        title="The broker recognises the last five batches, refuses older ones, and knows no restarted producer",
-        lanes=LANES,
+        title="The broker recognises the last five batches, and refuses older ones",
+        lanes=(PRODUCER, BROKER, READER),
         moments=(
             Said(PRODUCER, BROKER, f"batches 0 to {BATCHES - 1}"),
-            Happened(BROKER, f"{BATCHES} records"),
             Said(PRODUCER, BROKER, f"batch {BATCHES - 1} again"),
-            Said(BROKER, PRODUCER, f"{newest.error}, offset {newest.offset}: the first copy's", Tone.GOOD),
+            Happened(BROKER, "recognises it", Tone.GOOD),
+            Said(BROKER, PRODUCER, f"{newest.error}, offset {newest.offset}", Tone.GOOD),
             Said(PRODUCER, BROKER, "batch 0 again"),
+            Happened(BROKER, "has forgotten it", Tone.BAD),
             Said(BROKER, PRODUCER, oldest.error, Tone.BAD),
-            Happened(PRODUCER, "kill -9, starts again", Tone.QUIET),
-            Said(RESTARTED, BROKER, "batch 0: the same record"),
-            Happened(BROKER, f"{len(restarted)} copies", Tone.BAD),
+            Said(BROKER, READER, f"{len(kept)} records", Tone.GOOD),
+        ),
+    )
+
+
+def _picture_of_restart(seen: list[str]) -> Conversation:
+    return Conversation(
+        title="A producer that starts again without a transactional id is another one to the broker",
+        lanes=(PRODUCER, RESTARTED, BROKER, READER),
+        moments=(
+            Said(PRODUCER, BROKER, "batch 0: a charge"),
+            Happened(PRODUCER, "kill -9", Tone.BAD),
+            Happened(RESTARTED, "is the same program", Tone.QUIET),
+            Said(RESTARTED, BROKER, "batch 0: a charge"),
+            Said(BROKER, READER, f"{len(seen)} charges", Tone.BAD),
         ),
     )
 
