@@ -61,7 +61,9 @@ class _Confluent(Reader):
         from confluent_kafka import TopicPartition as Assigned
 
         deadline, found = time.monotonic() + DEADLINE_S, list[str]()
-        self._consumer.assign([Assigned(place.topic, place.partition, start)])
+        assigned = Assigned(place.topic, place.partition, start)
+        self._consumer.get_watermark_offsets(assigned, DEADLINE_S)  # asks for the leader now, not after a second
+        self._consumer.assign([assigned])
         while time.monotonic() < deadline:
             message = self._consumer.poll(POLL_S)
             if message is None:
