@@ -1,5 +1,6 @@
 """`onceward textbook`: small stories that run, each about one idea of exactly-once processing."""
 
+import logging
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -56,6 +57,7 @@ def _tell(story: "Story", *, slow: bool, svg: Path | None, pages: Path | None) -
     from onceward.textbook.telling import tell
     from onceward.textbook.terminal import Terminal
 
+    logging.getLogger("onceward").addHandler(logging.NullHandler())  # a story tells by itself what goes wrong
     terminal = Terminal(Console(highlight=False), slow=slow)
     terminal.open(story)
     with Servers(report=progress) as servers:

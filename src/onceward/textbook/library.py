@@ -15,6 +15,9 @@ NAMES: Final = (
     "delivery-modes",
     "chandy-lamport",
     "barriers",
+    "two-phase-commit",
+    "state-backends",
+    "savepoints",
 )
 
 

@@ -13,13 +13,14 @@ FULL: Final = 700
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """An arrow from one lane to another. `lost`: it never arrived."""
+    """An arrow from one lane to another. `lost`: it never arrived. `refused`: it arrived, and failed there."""
 
     source: str
     target: str
     words: str
     tone: Tone = Tone.PLAIN
     lost: bool = False
+    refused: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,10 +86,11 @@ def _arrow(grid: Grid, row: int, source: int, target: int, said: Said) -> None:
     grid.put(row, left + 1 + (room - len(said.words)) // 2, said.words, said.tone)
     if said.lost:
         room //= 2
+    cross = "✗" if said.lost or said.refused else ""
     if source < target:
-        grid.put(row + 1, left + 1, "─" * (room - 1) + ("✗" if said.lost else "▶"), said.tone)
+        grid.put(row + 1, left + 1, "─" * (room - 1) + (cross or "▶"), said.tone)
     else:
-        grid.put(row + 1, right - room, ("✗" if said.lost else "◀") + "─" * (room - 1), said.tone)
+        grid.put(row + 1, right - room, (cross or "◀") + "─" * (room - 1), said.tone)
 
 
 def _happened(grid: Grid, row: int, column: int, happened: Happened) -> None:
@@ -101,14 +103,14 @@ def _happened(grid: Grid, row: int, column: int, happened: Happened) -> None:
 def _svg_arrow(y: int, source: int, target: int, said: Said) -> list[str]:
     words = svg.text((source + target) // 2, y - 7, said.words, said.tone)
     edge = 3 if source < target else -3
-    if not said.lost:
+    if not said.lost and not said.refused:
         return [svg.line(source + edge, y, target - edge, y, said.tone, head=True), words]
-    middle = (source + target) // 2
+    end = (source + target) // 2 if said.lost else target - 3 * edge
     cross = [
-        svg.line(middle - 5, y - 5, middle + 5, y + 5, Tone.BAD),
-        svg.line(middle - 5, y + 5, middle + 5, y - 5, Tone.BAD),
+        svg.line(end - 5, y - 5, end + 5, y + 5, Tone.BAD),
+        svg.line(end - 5, y + 5, end + 5, y - 5, Tone.BAD),
     ]
-    return [svg.line(source + edge, y, middle, y, said.tone, dashed=True), *cross, words]
+    return [svg.line(source + edge, y, end, y, said.tone, dashed=said.lost), *cross, words]
 
 
 def _svg_happened(y: int, x: int, happened: Happened) -> list[str]:
