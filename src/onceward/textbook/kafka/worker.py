@@ -13,6 +13,7 @@ from onceward.epoch.contract import Guarantee
 from onceward.epoch.outcome import TopicPartition
 from onceward.kafka.idempotent import IdempotentProducer
 from onceward.kafka.sender import Sender
+from onceward.kafka.transaction import State
 from onceward.kafka.transactor import Transactor
 from onceward.kafka.wire import Cluster, Wire
 from onceward.textbook.kafka.child import Announcer, Child
@@ -80,7 +81,8 @@ class Worker:
         transaction = self._transactor.begin(number)
         self._write(orders, Sender(self._wire, transaction.identity, self._job.name))
         self._between(number)
-        self._transactor.commit(transaction, positions=following, lineage="textbook", term=1, outcome=None)
+        ended = self._transactor.commit(transaction, positions=following, lineage="textbook", term=1, outcome=None)
+        assert ended.state is State.COMMITTED
 
     def _write_plainly(self, orders: list[str]) -> None:
         self._producer.begin()
