@@ -5,7 +5,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-from onceward.textbook.stage import Heading, Sentence, Step, Table
+from onceward.textbook.pictures import Picture
+from onceward.textbook.stage import Heading, Point, Sentence, Step, Table
 from onceward.textbook.story import Story
 from onceward.textbook.telling import Telling
 
@@ -52,7 +53,7 @@ def index(stories: Iterable[Story]) -> str:
 
 def _page(telling: Telling) -> str:
     story, ending = telling.story, telling.ending
-    needs = f" It starts {' and '.join(_article(it) for it in story.needs)} for itself." if story.needs else ""
+    needs = f" It starts {_listed([f'a {it}' for it in story.needs])} for itself." if story.needs else ""
     parts = [
         f"# {story.title}",
         f"*{story.question}*",
@@ -60,16 +61,20 @@ def _page(telling: Telling) -> str:
     ]
     drawn = 0
     for step in telling.steps:
-        parts.append(_step(step, picture_file(story.name, drawn)))
-        drawn += not isinstance(step, Heading | Sentence | Table)
+        shown = _step(step, picture_file(story.name, drawn))
+        if isinstance(step, Point) and step.number > 1:
+            parts[-1] += f"\n{shown}"
+        else:
+            parts.append(shown)
+        drawn += isinstance(step, Picture)
     parts += ["## What to take away", "\n".join(_wrapped(f"- {it}", hanging="  ") for it in ending.takeaways)]
     links = "\n".join(f"- [{path}](../../{path})" for path in ending.lives_in)
     parts += ["## Where it lives in Onceward", links]
     return "\n\n".join(parts) + "\n"
 
 
-def _article(need: str) -> str:
-    return f"a {need}"
+def _listed(words: list[str]) -> str:
+    return " and ".join([*([", ".join(words[:-1])] if words[:-1] else []), words[-1]])
 
 
 def _step(step: Step, picture: str) -> str:
@@ -77,6 +82,8 @@ def _step(step: Step, picture: str) -> str:
         return f"## {step.text}"
     if isinstance(step, Sentence):
         return _wrapped(step.text)
+    if isinstance(step, Point):
+        return _wrapped(f"{step.number}. {step.text}", hanging=" " * len(f"{step.number}. "))
     if isinstance(step, Table):
         rows = [step.columns, ("---",) * len(step.columns), *step.rows]
         return "\n".join(f"| {' | '.join(map(_cell, row))} |" for row in rows)

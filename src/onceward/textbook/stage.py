@@ -34,12 +34,20 @@ class Sentence:
 
 
 @dataclass(frozen=True, slots=True)
+class Point:
+    """One of many small steps, which are counted."""
+
+    number: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class Table:
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
 
 
-Step = Heading | Sentence | Table | Picture
+Step = Heading | Sentence | Point | Table | Picture
 
 
 def _nobody_listens(_step: Step) -> None:
@@ -60,6 +68,10 @@ class Stage:
     def say(self, text: str) -> None:
         """One sentence or two about the step that has just happened."""
         self._add(Sentence(text))
+
+    def count(self, number: int, text: str) -> None:
+        """A step of a long row of small ones."""
+        self._add(Point(number, text))
 
     def show(self, *columns: str, rows: list[tuple[object, ...]]) -> None:
         """A table; cells are shown by `str`."""

@@ -11,7 +11,7 @@ from rich.text import Text
 from onceward.terminal import plain
 from onceward.textbook.pictures import Picture
 from onceward.textbook.pictures.grid import Tone
-from onceward.textbook.stage import Heading, Sentence, Step, Table
+from onceward.textbook.stage import Heading, Point, Sentence, Step, Table
 from onceward.textbook.story import Ending, Story
 
 WIDTH: Final = 80
@@ -34,6 +34,8 @@ class Terminal:
             self._print(Text(f"── {step.text} ", "bold"))
         elif isinstance(step, Sentence):
             self._print(_sentence(step.text))
+        elif isinstance(step, Point):
+            self._beside(str(step.number), step.text, gap=step.number == 1)
         elif isinstance(step, Table):
             self._print(Padding(_columns(step), (0, 0, 0, 2)))
         else:
@@ -44,10 +46,18 @@ class Terminal:
     def close(self, ending: Ending) -> None:
         self._print(Text("What to take away", "bold"))
         for takeaway in ending.takeaways:
-            self._print(Text("* ").append(_sentence(takeaway)), gap=False)
+            self._beside("*", takeaway, gap=False)
         self._print(Text("Where it lives in Onceward", "bold"))
         for path in ending.lives_in:
             self._print(Text(f"  {path}", "cyan"), gap=False)
+
+    def _beside(self, mark: str, words: str, *, gap: bool) -> None:
+        """A number or a bullet in a column of its own."""
+        row = Columns.grid(padding=(0, 2, 0, 0))
+        row.add_column(width=3, justify="right")
+        row.add_column()
+        row.add_row(mark, _sentence(words))
+        self._print(Padding(row, 0), gap=gap)
 
     def _print(self, what: Text | Padding, *, gap: bool = True) -> None:
         if gap:
@@ -83,7 +93,7 @@ def _drawn(picture: Picture) -> Text:
 
 def _characters(step: Step) -> int:
     """How much there is to read. A picture has few words and much to look at."""
-    if isinstance(step, Heading | Sentence):
+    if isinstance(step, Heading | Sentence | Point):
         return len(step.text)
     if isinstance(step, Table):
         return sum(len(cell) for row in step.rows for cell in row)

@@ -34,12 +34,10 @@ def tell(stage: Stage) -> Ending:
     )
     network = three_processes()
     watch = _Watch(network)
-    rows: list[tuple[object, ...]] = []
     for number, step in enumerate(STEPS, 1):
         step.do(network)
         watch.look(number)
-        rows.append((number, step.says))
-    stage.show("step", "what happens", rows=rows)
+        stage.count(number, f"{step.says}.")
     stage.draw(watch.picture())
     return _end(stage, network)
 

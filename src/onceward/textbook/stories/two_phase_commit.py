@@ -18,9 +18,10 @@ WAIT_S: Final = 60.0
 VOTED: Final = "all have voted"
 DECIDED: Final = "Kafka has decided"
 COMMITTED: Final = "all have committed"
-ABORTED: Final = "try 1 is aborted"
+ABORTED: Final = "try 1 was aborted"
 REDONE: Final = "try 2 has committed"
 UNFINISHED: Final = "PostgreSQL cannot commit"
+BACK: Final = "PostgreSQL runs again"
 FINISHED: Final = "the next start has ended"
 
 
@@ -55,7 +56,7 @@ def tell(stage: Stage) -> Ending:
     return Ending(
         last=Last(run.staged, run.seen, paid, unfinished, resolved),
         takeaways=(
-            "Phase one: everybody writes and votes. What is staged is durable, and no reader sees it.",
+            "Phase one: everybody writes and votes. What is staged is durable, and not yet visible.",
             "Before the decision, any failure aborts everybody, and the epoch is done again.",
             "After the decision there is no way back: a commit is asked again until it succeeds, across restarts too.",
             "A Kafka transaction cannot stay prepared for ever, so its commit is the decision, and it comes last.",
@@ -104,6 +105,7 @@ class _Run:
         """What it told about the epoch that it found."""
         told: list[str] = []
         self._job.postgres.start()
+        self._look(BACK)
         assert self._job.start(Watch(), told.append).wait(WAIT_S), "there is nothing left to read"
         self._look(FINISHED)
         return tuple(told)
@@ -131,9 +133,9 @@ class _Run:
         self.watch.note(POSTGRES, "stopped")
 
     def _aborted(self) -> None:
-        self._look(ABORTED)
         self._job.postgres.start()
         self.watch.note(POSTGRES, "runs again", Tone.GOOD)
+        self._look(ABORTED)
 
 
 def _without_failure(stage: Stage, run: _Run) -> None:
@@ -173,7 +175,7 @@ def _failure_in_phase_one(stage: Stage, run: _Run) -> None:
     stage.draw(run.picture(1, "Epoch 1, first try: one vote is missing, so everybody aborts."))
     run.show(stage, ABORTED, REDONE)
     stage.say(
-        "Nothing of the first try was ever visible: not in the files, not in PostgreSQL once it ran again, and not in "
+        "Nothing of the first try was ever visible: not in the files, not in PostgreSQL when it ran again, and not in "
         "Kafka for readers with `isolation.level=read_committed`. Readers with `read_uncommitted` saw the three "
         "aborted records, and will see them for ever. The second try wrote all of it again and committed."
     )
@@ -195,7 +197,7 @@ def _finished(stage: Stage, run: _Run, resolved: tuple[str, ...]) -> None:
     stage.say("PostgreSQL is back, and the pipeline is started again. Before it reads anything it says:")
     for line in resolved:
         stage.say(f"`{line}`")
-    run.show(stage, FINISHED)
+    run.show(stage, BACK, FINISHED)
 
 
 STORY: Final = Story(
