@@ -17,9 +17,9 @@ def test_every_story_is_listed_with_its_question() -> None:
     shown = CliRunner().invoke(app, ["textbook"])
     assert shown.exit_code == 0
     for story in library.stories():
-        assert re.search(rf"^{story.name} +{re.escape(story.question)}$", shown.output, re.MULTILINE)
+        assert f"{story.name} {story.question}" in " ".join(shown.output.split())
         assert story.question.endswith("?")
-        assert len(story.name) + len(story.question) < 80
+    assert max(map(len, shown.output.splitlines())) <= 80
 
 
 def test_the_index_page_is_current() -> None:

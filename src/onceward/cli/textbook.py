@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from onceward.cli.interrupts import interrupted_once
-from onceward.cli.output import EXIT_USAGE, progress, result
+from onceward.cli.output import EXIT_USAGE, progress
 
 if TYPE_CHECKING:
     from onceward.textbook.story import Story
@@ -41,12 +41,18 @@ def textbook(
 
 
 def _list() -> None:
+    from rich.console import Console
+    from rich.table import Table
+
     from onceward.textbook import library
 
-    stories = library.stories()
-    width = max(len(story.name) for story in stories)
-    lines = [f"{story.name:<{width}}  {story.question}" for story in stories]
-    result({}, "\n".join([*lines, "", "Run one with: onceward textbook NAME"]), as_json=False)
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(no_wrap=True, style="bold")
+    for story in library.stories():
+        table.add_row(story.name, story.question)
+    console = Console(highlight=False)
+    console.print(table)
+    console.print("\nRun one with: onceward textbook NAME")
 
 
 def _tell(story: "Story", *, slow: bool, svg: Path | None, pages: Path | None) -> None:
