@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from xml.etree import ElementTree as ET
 
 import pytest
 from typer.testing import CliRunner
@@ -30,6 +31,12 @@ def test_the_index_page_is_current() -> None:
 def test_every_page_belongs_to_a_story() -> None:
     names = {path.stem for path in (ROOT / "docs" / "textbook").glob("*.md")} - {"README"}
     assert names == set(library.NAMES)
+
+
+def test_every_picture_of_a_page_is_well_formed_and_has_a_title() -> None:
+    for file in (ROOT / "docs" / "textbook").glob("*.svg"):
+        root = ET.fromstring(file.read_text("utf-8"))
+        assert root.findtext("{http://www.w3.org/2000/svg}title"), file.name
 
 
 def test_an_unknown_story_is_wrong_usage_and_names_those_that_there_are() -> None:

@@ -149,11 +149,14 @@ def _cycle(stage: Stage) -> Execution:
     _do(run, "orders")
     moments = [_cycle_moment(run, "orders 1 and 2 are on the way back, the barrier comes from the source")]
     _do(run, TO_CHECK)
-    moments.append(_cycle_moment(run, "check records its state without waiting for the way back", Tone.GOOD))
+    moments.append(_cycle_moment(run, "check records its state, and does not wait for the way back", Tone.GOOD))
+    _do(run, ON)
+    moments.append(_cycle_moment(run, "the barrier has passed pack, and comes back behind 1 and 2"))
     _do(run, BACK, BACK)
     moments.append(_cycle_moment(run, "what comes back before the barrier is stored: 1 and 2", Tone.MARK))
-    _do(run, ON, ON, ON, BACK)
+    _do(run, BACK)
     moments.append(_cycle_moment(run, "the barrier has gone round: check's part is complete", Tone.GOOD))
+    _do(run, ON, ON)
     _do(run, SHIPPED, SHIPPED, SHIPPED)
     stage.draw(Dataflow(title="A cycle: only the way back has a state.", operator="check", moments=tuple(moments)))
     kept = [f"{edge}: {_listed([str(key) for key in keys])}" for edge, keys in _back_records(run).items()]
