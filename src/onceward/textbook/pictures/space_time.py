@@ -9,7 +9,7 @@ from onceward.textbook.pictures.grid import WIDTH, Grid, Tone
 BETWEEN: Final = 4  # rows from one lane to the next
 ACROSS: Final = 44  # SVG: from one step to the next
 DOWN: Final = 110  # SVG: from one lane to the next
-LEFT: Final = 60
+LEFT: Final = 60  # SVG: room for the names, at least
 TOP: Final = 50
 
 
@@ -67,32 +67,35 @@ class SpaceTime(Picture):
 
     def svg(self) -> str:
         rows = {lane: TOP + 20 + index * DOWN for index, lane in enumerate(self.lanes)}
-        width, height = LEFT + ACROSS * (self.steps + 1), TOP + 20 + DOWN * (len(self.lanes) - 1) + 50
-        parts = [svg.text(_x(step), 24, str(step), Tone.QUIET) for step in range(1, self.steps + 1)]
-        parts += [svg.line(LEFT, y, width - 20, y, Tone.QUIET) for y in rows.values()]
-        parts += [svg.text(LEFT - 12, y + 5, lane, anchor="end", bold=True) for lane, y in rows.items()]
+        width, height = self._left + ACROSS * (self.steps + 1), TOP + 20 + DOWN * (len(self.lanes) - 1) + 50
+        parts = [svg.text(self._x(step), 24, str(step), Tone.QUIET) for step in range(1, self.steps + 1)]
+        parts += [svg.line(self._left, y, width - 20, y, Tone.QUIET) for y in rows.values()]
+        parts += [svg.text(self._left - 12, y + 5, lane, anchor="end", bold=True) for lane, y in rows.items()]
         parts += self._svg_cut(rows)
         for arrow in self.arrows:
             marker = arrow.tone is Tone.MARK
-            ends = _x(arrow.sent), rows[arrow.source], _x(arrow.received), rows[arrow.target]
+            ends = self._x(arrow.sent), rows[arrow.source], self._x(arrow.received), rows[arrow.target]
             parts.append(svg.line(*ends, arrow.tone, head=True, dashed=marker))
         for event in self.events:
-            x, y = _x(event.step), rows[event.lane]
+            x, y = self._x(event.step), rows[event.lane]
             parts += [svg.dot(x, y, event.tone), svg.text(x, y - 11, event.sign, event.tone, bold=True)]
         return svg.document(self.title, width, height, parts)
 
+    @property
+    def _left(self) -> int:
+        return max(LEFT, 24 + 8 * max(map(len, self.lanes)))
+
+    def _x(self, step: int) -> int:
+        return self._left + ACROSS * step - ACROSS // 2
+
     def _svg_cut(self, rows: dict[str, int]) -> list[str]:
         """One line through every lane, just behind the last thing that belongs to the snapshot."""
-        points = [(_x(step) + 10, rows[lane]) for lane, step in self.cut]
+        points = [(self._x(step) + 10, rows[lane]) for lane, step in self.cut]
         if not points:
             return []
         (x1, _), (x2, _) = points[0], points[-1]
         way = [(x1, TOP - 10), *points, (x2, rows[self.cut[-1][0]] + 30)]
         return [svg.band(way, Tone.GOOD), svg.text(x2, way[-1][1] + 14, "the cut", Tone.GOOD)]
-
-
-def _x(step: int) -> int:
-    return LEFT + ACROSS * step - ACROSS // 2
 
 
 def _slant(grid: Grid, top: int, bottom: int, start: int, end: int, *, tone: Tone) -> None:

@@ -9,6 +9,7 @@ from onceward.snapshot_algorithms.barriers.graph import Edge, Graph, Record
 from onceward.snapshot_algorithms.barriers.modes import Aligned, AtLeastOnce, Barrier, Counts
 from onceward.textbook.pictures.dataflow import BARRIER, Dataflow, Input, Moment
 from onceward.textbook.pictures.grid import Tone
+from onceward.textbook.pictures.space_time import Arrow, Event, SpaceTime
 from onceward.textbook.stage import Stage
 from onceward.textbook.story import Ending, Story
 
@@ -74,6 +75,7 @@ def tell(stage: Stage) -> Ending:
         "barrier. After the crash they are read again, and counted twice."
     )
     cycle = _cycle(stage)
+    _in_spark(stage)
     return Ending(
         last=Last(
             aligned=dict(run.states["count"]),
@@ -168,6 +170,32 @@ def _cycle(stage: Stage) -> Execution:
         f"{_state(run.states['shipped'])}."
     )
     return run
+
+
+def _in_spark(stage: Stage) -> None:
+    """Drawn, not run: the stories of state and savepoints run it."""
+    stage.heading("In Spark: the boundary of an epoch")
+    stage.say(
+        "Spark plans each epoch as a range of positions of every source, and begins the next one when all of it was "
+        "processed. So at the boundary all barriers are there at once: nobody has to align, and nothing is on its way."
+    )
+    records = {"orders": {1: "a", 3: "b", 6: "c"}, "clicks": {2: "x", 7: "y", 8: "z"}}
+    lanes, boundaries = (*records, "state"), (5, 10)
+    stage.draw(
+        SpaceTime(
+            title="Letters are records, # is the saved state: with epoch 0 it holds a, x and b, and nothing later.",
+            lanes=lanes,
+            events=(
+                *(Event(lane, step, sign) for lane, all_of_it in records.items() for step, sign in all_of_it.items()),
+                *(Event(lane, step, BARRIER, Tone.MARK) for lane in records for step in boundaries),
+                *(Event("state", step, "#", Tone.GOOD) for step in boundaries),
+            ),
+            arrows=tuple(
+                Arrow(lane, step, "state", step + 1) for lane, all_of_it in records.items() for step in all_of_it
+            ),
+            cut=tuple((lane, boundaries[0]) for lane in lanes),
+        )
+    )
 
 
 def _cycle_moment(run: Execution, words: str, tone: Tone = Tone.PLAIN) -> Moment:
