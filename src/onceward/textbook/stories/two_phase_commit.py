@@ -37,7 +37,6 @@ class Last:
 
 
 def tell(stage: Stage) -> Ending:
-    stage.postgres()  # says what to install if there is none
     from onceward.textbook.payments import Payments
 
     stage.say(
