@@ -50,8 +50,8 @@ class Child:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._dismiss_watchdog()
-        if self._process.poll() is None:
-            self.kill()
+        self._process.kill()  # one that has just ended is gone already
+        self._process.wait(DEADLINE_S)
         for stream in (self._process.stdin, self._process.stdout, self._errors):
             assert stream is not None
             stream.close()
