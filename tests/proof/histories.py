@@ -37,15 +37,18 @@ def good() -> History:
         },
         log={
             place: (
-                LogBatch("data", 7, 0, 0, 1, 0),
+                LogBatch("data", 7, 0, 0, 1, 0, 0),
                 LogBatch("commit", 7, 1),
-                LogBatch("data", 7, 2, 0, 1, 1),
+                LogBatch("data", 7, 2, 0, 1, 1, 2),
                 LogBatch("commit", 7, 3),
             )
             for place in OUT
         },
         group={IN: 4},
-        ledger=(LedgerLine(0, 1, "done", {"kafka": 2, "s": 2}), LedgerLine(1, 2, "done", {"kafka": 2, "s": 2})),
+        ledger=(
+            LedgerLine(0, 1, "done", {"kafka": 2, "s": 2}, {OUT[0]: (2,), OUT[1]: (1, 2)}),
+            LedgerLine(1, 2, "done", {"kafka": 2, "s": 2}, {OUT[0]: (4,), OUT[1]: (4,)}),
+        ),
         decisions=((0, 1), (1, 2)),
         state={0: 2, 1: 2},
     )

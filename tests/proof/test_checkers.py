@@ -113,6 +113,16 @@ SPOILT: list[tuple[str, str, Spoil]] = [
             LogBatch("commit", 7, 2),
         ),
     ),
+    (
+        "boundaries",
+        "an epoch's own records are behind its boundary",
+        lambda h: replace(h, ledger=(h.ledger[0], h.ledger[1]._replace(boundaries={OUT[0]: (2,)}))),
+    ),
+    (
+        "boundaries",
+        "a later epoch's records are before it",
+        lambda h: replace(h, ledger=(h.ledger[0]._replace(boundaries={OUT[1]: (2, 3)}), h.ledger[1])),
+    ),
     ("ledger-counts", "an epoch without an entry", lambda h: replace(h, ledger=h.ledger[:1])),
     (
         "ledger-counts",
