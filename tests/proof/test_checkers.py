@@ -167,9 +167,9 @@ def test_errors_that_faults_explain_are_no_false_alarm() -> None:
 def test_an_end_marker_may_carry_the_next_transactions_epoch() -> None:
     """As transaction.version 2 writes them: the marker of epoch 0 says 1, and records of 1 follow."""
     log = (
-        LogBatch("data", 7, 0, 0, 1, 0),
+        LogBatch("data", 7, 0, 0, 1, 0, 0),
         LogBatch("commit", 7, 1),
-        LogBatch("data", 7, 1, 0, 1, 1),
+        LogBatch("data", 7, 1, 0, 1, 1, 2),
         LogBatch("commit", 7, 2),
     )
     assert judge(replace(good(), log={OUT[0]: log})) == {}

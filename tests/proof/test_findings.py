@@ -209,3 +209,30 @@ def test_a_zombie_gets_no_part_of_the_producer_id_that_its_heir_began() -> None:
     """G2: as a real broker does it (tests/kafka/test_transactor.py); here the end of an id comes after a few epochs."""
     run = simulate(scheduled(1_019_350))
     assert run.violations == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "faults"),
+    [
+        pytest.param(
+            "kafka",
+            [(86, "task", 56), (91, "restore", 31), (141, "kill", 41), (144, "expire", 44), (155, "kill", 57)],
+            id="an epoch on record without its sinks was taken for one that wrote nothing",
+        ),
+        pytest.param(
+            "kafka+store",
+            [(141, "restore", 18), (178, "resume", 46), (183, "forget", 62)],
+            id="a database set back within a restore was told as another home's",
+        ),
+        pytest.param(
+            "kafka+store",
+            [(108, "disk-after", 21), (112, "sink-after", 50), (144, "expire", 36), (149, "alter", 47)],
+            id="a marker was written anew with positions that were altered since they were compared",
+        ),
+    ],
+)
+def test_what_many_schedules_have_found_stays_mended(name: str, faults: list[tuple[int, str, int]]) -> None:
+    """G2."""
+    for seed in (13136, 23239, 33285):
+        run = simulate(Schedule(seed, BY_NAME[name], tuple(Fault(*fault) for fault in faults)))
+        assert run.violations == {}

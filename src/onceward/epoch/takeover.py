@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from onceward import crashpoints
 from onceward.epoch import plans
-from onceward.epoch.checkpoint import Checkpoint
+from onceward.epoch.checkpoint import Checkpoint, kafka_positions
 from onceward.epoch.contract import (
     DecidingSink,
     EpochContext,
@@ -262,11 +262,13 @@ class TakeOver:
             return {}
         sink, entry = self.coordinator.sinks[decider], self.ledger.read(recovered.committed)
         assert isinstance(sink, DecidingSink)
+        # What the ledger says was compared and has a checksum; the engine's log may have been altered since.
+        known = kafka_positions(entry.positions) if entry is not None else {}
         last = LastCommit(
             lineage=self.owner.lineage,
             epoch=recovered.committed,
             term=entry.term if entry is not None else self.owner.term,
-            positions=checkpoint.positions(recovered.committed).kafka,
+            positions=known or checkpoint.positions(recovered.committed).kafka,
         )
         sink.write_marker(last)
         return {decider: last}
