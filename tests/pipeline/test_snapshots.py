@@ -1,4 +1,4 @@
-"""Snapshots of real pipelines that run, are killed, and go on as copies. The long run is `python -m bench.snapshots`."""
+"""Snapshots of real pipelines that run, are killed, and go on as copies. The long run: `python -m bench.snapshots`."""
 
 import subprocess
 import sys
