@@ -12,7 +12,10 @@ import onceward as ow
 
 
 def read(spark: SparkSession, *topics: str) -> DataFrame:
-    records = ow.read_kafka(spark, os.environ["KAFKA"], topics=topics)
+    most = os.environ.get("MOST_RECORDS")
+    records = ow.read_kafka(
+        spark, os.environ["KAFKA"], topics=topics, max_records_per_epoch=int(most) if most is not None else None
+    )
     return records.selectExpr("cast(key as string) as key", "cast(cast(value as string) as long) as value")
 
 

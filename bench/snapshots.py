@@ -50,6 +50,8 @@ INPUTS = ("numbers", "tokens")
 TOPICS = (*INPUTS, "doubled", "distinct", "results", "again", "turns", "arrived")
 OUTPUTS = {"results": "third", "arrived": "back"}  # what nobody reads on, and who writes it
 TURNS = 4
+BACKLOG = 400_000
+WARM = 10  # epochs
 PARTITIONS = 2
 DEADLINE_S = 300.0
 QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
@@ -241,18 +243,10 @@ def restored(world: World, place: Place, prefix: str, dice: random.Random) -> in
 
 def overhead(world: World, windows: int, seconds: float) -> dict[str, Any]:
     """Rows that the first pipelines of both groups commit in a second, with and without snapshots, in turns."""
-    world.feed(20_000)
+    world.feed(BACKLOG)
     driver = Driver(world, "originals", "run", str(FILE))
-    driver.start()
-    stop = threading.Event()
-
-    def feed() -> None:
-        while not stop.is_set():
-            world.feed(2000)
-
-    until(lambda: all(_epochs(home) >= 0 for home in world.homes), driver)
-    feeder = threading.Thread(target=feed, daemon=True)
-    feeder.start()
+    driver.start(MOST_RECORDS="2000")  # short epochs, so that a window has many
+    until(lambda: all(_epochs(home) >= WARM for home in world.homes), driver)
     rates: dict[bool, list[float]] = {True: [], False: []}
     took: list[float] = []
     for window in range(2 * windows):
@@ -265,8 +259,6 @@ def overhead(world: World, windows: int, seconds: float) -> dict[str, Any]:
                 took.append(time.process_time() - at_work)
             time.sleep(seconds / 3)
         rates[with_snapshots].append((_rows(world) - before) / (time.monotonic() - began))
-    stop.set()
-    feeder.join()
     driver.kill()
     without, with_ = statistics.median(rates[False]), statistics.median(rates[True])
     return {
