@@ -3,6 +3,7 @@
 E9, over the ledger (both formats), the decisions and the starts that say which entries count.
 """
 
+import hashlib
 from collections.abc import Callable, Collection
 from pathlib import Path
 from random import Random
@@ -199,3 +200,11 @@ def test_anything_after_the_checksum_is_noticed() -> None:
     for more in (b"\n", b" ", b"\0", seal(ENTRY_2)):
         with pytest.raises(LedgerCorrupt, match="damaged"):
             unseal(seal(ENTRY_2) + more, Entry, "folder/x", FORMAT)
+
+
+@pytest.mark.parametrize("body", [b"no json", b"[]", b"null", b'{"format":"x"}', b'{"format":1}', b"\xff"])
+def test_a_file_that_is_whole_and_says_nothing_is_named(body: bytes) -> None:
+    """E9, J5: a checksum has no key, so anybody may have made it."""
+    data = body + b"\n" + hashlib.sha256(body).hexdigest().encode() + b"\n"
+    with pytest.raises(LedgerCorrupt, match="the file is whole, but holds no Entry"):
+        unseal(data, Entry, "the file", FORMAT)

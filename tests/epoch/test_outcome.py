@@ -2,7 +2,9 @@
 
 from random import Random
 
-from onceward.epoch.outcome import MODULUS, Outcome, PartitionOutcome, TopicPartition
+import pytest
+
+from onceward.epoch.outcome import MODULUS, Outcome, PartitionOutcome, Span, TopicPartition
 
 ORDERS_0, ORDERS_1, AUDIT_0 = TopicPartition("orders", 0), TopicPartition("orders", 1), TopicPartition("audit", 0)
 
@@ -60,3 +62,13 @@ def test_rows_that_moved_because_a_topic_gained_partitions_are_no_difference() -
     was = Outcome.of([(ORDERS_0, PartitionOutcome(2, 0x15))])
     now = Outcome.of([(ORDERS_0, PartitionOutcome(1, 0xA)), (ORDERS_1, PartitionOutcome(1, 0xB))])
     assert was.differences(now) == []
+
+
+@pytest.mark.parametrize(
+    ("known", "other", "both"), [(Span(5, 9), Span(9, 12), Span(5, 12)), (Span(5, 9), None, Span(5, 9))]
+)
+def test_the_parts_of_a_partition_span_what_each_of_them_spans(known: Span, other: Span | None, both: Span) -> None:
+    """D5: and where they lie is no part of what is compared with a replay."""
+    added = PartitionOutcome(1, 2, known) + PartitionOutcome(3, 4, other)
+    assert added.span == both
+    assert added == PartitionOutcome(4, 6)

@@ -1,5 +1,6 @@
 """LocalStorage on a real directory: whole files or none, and names that only one process can claim."""
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -172,6 +173,33 @@ def test_a_walk_sees_everything_below(tree: Storage) -> None:
     tree.clear("f")
     tree.clear("f")
     assert tree.walk("") == ["g"]
+
+
+def test_clearing_a_link_leaves_what_it_leads_to(tree: Storage) -> None:
+    """J5: somebody has put it where a folder of ours was."""
+    tree.replace("precious/x", b"")
+    link, precious = tree.path("link"), tree.path("precious")
+    assert link is not None
+    assert precious is not None
+    link.symlink_to(precious)
+    tree.clear("link")
+    assert tree.walk("") == ["precious/x"]
+
+
+def test_two_may_clear_a_folder_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """E6: what the other was quicker with is no error."""
+    storage, rmtree, calls = LocalStorage(tmp_path), shutil.rmtree, list[Path]()
+
+    def late(path: Path) -> None:
+        calls.append(path)
+        if len(calls) == 1:
+            raise FileNotFoundError
+        rmtree(path)
+
+    storage.replace("f/x", b"")
+    monkeypatch.setattr(shutil, "rmtree", late)
+    storage.clear("f")
+    assert (len(calls), storage.walk("")) == (2, [])
 
 
 def test_a_new_folder_is_its_owners_and_only_one_makes_it(tree: Storage) -> None:

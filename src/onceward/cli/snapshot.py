@@ -16,7 +16,7 @@ from onceward.cli.snapshot_tables import described
 from onceward.errors import ConfigurationError
 from onceward.savepoint.place import Place
 from onceward.snapshot import creating, deleting
-from onceward.snapshot.manifest import load
+from onceward.snapshot.manifest import Snapshot, load
 
 if TYPE_CHECKING:
     from onceward.kafka.wire import Wire
@@ -50,19 +50,14 @@ def create(
     as_json: AsJson = False,
 ) -> None:
     """Save several pipelines as of one consistent cut. They run on, and are not asked for anything."""
+    target = to or _beside(homes[0])
     with ExitStack() as opened:
         found = [opened.enter_context(home_at(home)) for home in homes]
         began = time.monotonic()
-        place, snapshot = creating.create(
-            found, to or _beside(homes[0]), now=_now, patience_s=patience, report=progress
-        )
+        place, snapshot = creating.create(found, target, now=_now, patience_s=patience, report=progress)
         seconds = time.monotonic() - began
     epochs = ", ".join(f"{it.pipeline} at epoch {it.epoch}" for it in snapshot.members)
-    under_way = sum(channel.offsets for channel in snapshot.channels)
-    text = (
-        f"{place.location}: {epochs}; {len(snapshot.channels)} channels with {under_way} offsets on their way; in "
-        f"{seconds:.2f} s"
-    )
+    text = f"{place.location}: {epochs}; {_under_way(snapshot)}; in {seconds:.2f} s"
     facts = {"place": place.location, "seconds": round(seconds, 3), **msgspec.to_builtins(snapshot)}
     result(facts, text, as_json=as_json)
 
@@ -173,6 +168,17 @@ def _wire(kafka: str | None, settings: list[str] | None) -> "Iterator[Wire | Non
         yield wire
     finally:
         wire.close()
+
+
+def _under_way(snapshot: Snapshot) -> str:
+    offsets = sum(channel.offsets for channel in snapshot.channels)
+    match len(snapshot.channels):
+        case 0:
+            return "no topic joins them"
+        case 1:
+            return f"1 channel with {offsets} offsets on its way"
+        case count:
+            return f"{count} channels with {offsets} offsets on their way"
 
 
 def _beside(home: str) -> Path:

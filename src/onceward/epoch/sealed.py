@@ -24,12 +24,13 @@ def unseal(data: bytes, kind: type[S], name: str, newest_format: int) -> S:
             f"{name} is damaged: its checksum does not match ({len(data)} bytes). Restore the file from a backup "
             "of the home; do not delete it, or the pipeline cannot tell what it has already committed."
         )
-    found = msgspec.json.decode(body)
-    if isinstance(found, dict) and found.get("format", 0) > newest_format:
-        raise HomeMismatch(
-            f"{name} has format {found['format']}, written by a newer Onceward; this one reads up to {newest_format}"
-        )
     try:
+        found = msgspec.json.decode(body)
+        number = found.get("format", 0) if isinstance(found, dict) else 0
+        if isinstance(number, int) and number > newest_format:
+            raise HomeMismatch(
+                f"{name} has format {number}, written by a newer Onceward; this one reads up to {newest_format}"
+            )
         return msgspec.convert(found, type=kind)
-    except msgspec.ValidationError as error:
+    except msgspec.DecodeError as error:  # includes ValidationError
         raise LedgerCorrupt(f"{name} is whole, but holds no {kind.__name__} ({error}): files were swapped") from error

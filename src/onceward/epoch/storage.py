@@ -231,9 +231,12 @@ class LocalStorage:
         _sync(root.parent)
 
     def clear(self, folder: str) -> None:
-        """Somebody else may be clearing it too."""
+        """Somebody else may be clearing it too. Of a link the link goes, and nothing that it leads to."""
         while (root := self.root / folder).exists():
             try:
+                if root.is_symlink():
+                    root.unlink()
+                    continue
                 shutil.rmtree(root)
             except FileNotFoundError:
                 continue

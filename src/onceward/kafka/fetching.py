@@ -14,29 +14,39 @@ if TYPE_CHECKING:
     from onceward.kafka.wire import Wire
 
 FETCH_BYTES: Final = 8 << 20
+ABORT: Final = b"\0\0"  # the type of a control record; a commit is 1
+# Of its one record: length, attributes, two deltas and the key's length, each a byte; then the key's version and type.
+_CONTROL_TYPE: Final = slice(7, 9)
 
 
 def headers(wire: "Wire", place: TopicPartition, start: int, end: int) -> Iterator[BatchHeader]:
     """Every batch with an offset from `start` up to `end`, committed or not."""
+    return (header for header, _ in batches(wire, place, start, end))
+
+
+def batches(wire: "Wire", place: TopicPartition, start: int, end: int) -> Iterator[tuple[BatchHeader, bool]]:
+    """The same, each with whether it is the end of a transaction that was aborted."""
     offset = start
     while offset < end:
         found = list(_fetched(wire, place, offset))
-        if not found:
+        if not found or found[-1][0].last_offset < offset:  # nothing there, or nothing new
             return
-        for header in found:
+        for header, aborts in found:
             if header.base_offset >= end:
                 return
             if header.last_offset >= offset:  # a fetch begins with the batch that holds the offset
-                yield header
-        offset = found[-1].last_offset + 1
+                yield header, aborts
+        offset = found[-1][0].last_offset + 1
 
 
-def _fetched(wire: "Wire", place: TopicPartition, offset: int) -> Iterator[BatchHeader]:
+def _fetched(wire: "Wire", place: TopicPartition, offset: int) -> Iterator[tuple[BatchHeader, bool]]:
     def ask() -> Any:
-        leader = wire.topics([place.topic]).get(place.topic, [])[place.partition]
-        if leader < 0:
+        leaders = wire.topics([place.topic]).get(place.topic, [])
+        if place.partition >= len(leaders):
+            raise BrokerRefused(f"{place} is not there: deleted, or made again, since it was looked at")
+        if leaders[place.partition] < 0:
             return None
-        part = wire.call(leader, _request(place, offset)).responses[0].partitions[0]
+        part = wire.call(leaders[place.partition], _request(place, offset)).responses[0].partitions[0]
         found = code(part.error_code)
         if found.meaning in (Meaning.RETRY, Meaning.MOVED):
             return None
@@ -48,7 +58,10 @@ def _fetched(wire: "Wire", place: TopicPartition, offset: int) -> Iterator[Batch
     at = 0
     while at + HEADER.size <= len(data):  # the last batch may be cut off
         header = BatchHeader.of(data[at : at + HEADER.size])
-        yield header
+        kind = data[at + HEADER.size :][_CONTROL_TYPE]
+        if header.is_control and len(kind) < len(ABORT):  # it comes with the next fetch
+            return
+        yield header, header.is_control and kind == ABORT
         at += LENGTH_COUNTS_FROM + header.length
 
 

@@ -16,7 +16,7 @@ from typing import Final
 from onceward import crashpoints
 from onceward.epoch.home import Home
 from onceward.epoch.sealed import seal, unseal
-from onceward.errors import ConfigurationError, LedgerCorrupt, SnapshotUnusable
+from onceward.errors import ConfigurationError, HomeMismatch, LedgerCorrupt, SnapshotUnusable
 from onceward.savepoint.creating import Saving, clear_leftovers, saving
 from onceward.savepoint.manifest import FILE as SAVEPOINT_FILE
 from onceward.savepoint.needed import NotThere
@@ -24,7 +24,7 @@ from onceward.savepoint.pins import FORMAT as NOTE_FORMAT
 from onceward.savepoint.pins import Note
 from onceward.savepoint.place import Place, require_savepoint_name
 from onceward.snapshot.cut import Channel, Epoch, NoCut, consistent_cut, on_its_way
-from onceward.snapshot.histories import Observed, channels, observe, require_apart
+from onceward.snapshot.histories import Observed, channels, observe, require_apart, require_told
 from onceward.snapshot.manifest import FILE, PIPELINES, Member, OnItsWay, Snapshot, checksum, savepoint_of
 
 PATIENCE_S: Final = 60.0  # a producer that was just killed comes back, records its epoch, and then there is a cut
@@ -91,6 +91,8 @@ def choose(homes: Sequence[Home]) -> Chosen:
     """The newest consistent cut as of now."""
     observed = [observe(home) for home in homes]
     require_apart(observed)
+    for one in observed:
+        require_told(one)
     joined = channels(observed)
     cut = consistent_cut({one.name: one.history for one in observed}, joined)
     return Chosen({one.name: one for one in observed}, joined, cut)
@@ -181,6 +183,8 @@ def _is_abandoned(owner: Path) -> bool:
     """Its process ran on this machine, and is no more. What is another machine's is left alone."""
     try:
         return unseal(owner.read_bytes(), Note, owner.name, NOTE_FORMAT).is_dead
+    except HomeMismatch:  # of a newer release, whose processes it can tell itself
+        return False
     except (LedgerCorrupt, FileNotFoundError):  # never synced; or gone just now
         return True
 

@@ -22,11 +22,13 @@ class Epoch:
     positions: Mapping[TopicPartition, int] = field(default_factory=dict)  # up to where it has read
     furthest: Mapping[TopicPartition, int] = field(default_factory=dict)  # the same, of the quickest of its sources
     boundaries: Mapping[TopicPartition, int] = field(default_factory=dict)  # where its output stands after it
-    written: Mapping[TopicPartition, Span | None] = field(
-        default_factory=dict
-    )  # its own records; None: who knows where
+    written: Mapping[TopicPartition, Span | None] = field(default_factory=dict)  # its records; None: who knows where
     is_told: bool = True  # False: whether and where it wrote is not known
     is_savable: bool = True
+
+    def read_up_to(self, place: TopicPartition) -> int:
+        """By the quickest of its sources; 0: it does not know the partition yet."""
+        return self.furthest.get(place, self.positions.get(place, 0))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,9 +40,6 @@ class History:
 
     def at(self, number: int) -> Epoch:
         return next(epoch for epoch in self.epochs if epoch.number == number)
-
-    def newest(self) -> Epoch | None:
-        return next((epoch for epoch in reversed(self.epochs) if epoch.is_savable), None)
 
     def boundary(self, number: int, place: TopicPartition) -> int | None:
         """The highest offset with all records up to this epoch before it and all later ones not; None: not known.
@@ -85,12 +84,7 @@ class NoCut(Exception):
 
 def consistent_cut(histories: Mapping[str, History], channels: Sequence[Channel]) -> dict[str, Epoch]:
     """The newest one there is."""
-    chosen: dict[str, Epoch] = {}
-    for name, history in histories.items():
-        newest = history.newest()
-        if newest is None:
-            raise NoCut(f"pipeline {name!r} has no epoch yet that can be saved")
-        chosen[name] = newest
+    chosen = {name: _newest_that_tells(history, channels) for name, history in histories.items()}
     moved = True
     while moved:
         moved = False
@@ -106,7 +100,7 @@ def too_far(channel: Channel, producer: History, at: Epoch, reads: Epoch) -> Top
     """A partition in which the consumer has read past what the producer had written by then, or may have."""
     for place in _places(channel, producer, reads):
         bound = producer.boundary(at.number, place)
-        if bound is None or reads.furthest.get(place, reads.positions.get(place, 0)) > bound:
+        if bound is None or reads.read_up_to(place) > bound:
             return place
     return None
 
@@ -118,21 +112,44 @@ def on_its_way(channel: Channel, producer: History, at: Epoch, reads: Epoch) -> 
         start, bound = reads.positions.get(place, 0), producer.boundary(at.number, place)
         assert bound is not None, "such a cut is refused"
         # Any offset from where the output stood to where it went on will do; the least leaves strangers' records out.
-        read = reads.furthest.get(place, start)
-        found.append(Range(partition=place.partition, start=start, end=max(read, at.boundaries.get(place, bound))))
+        end = max(reads.read_up_to(place), at.boundaries.get(place, bound))
+        found.append(Range(partition=place.partition, start=start, end=end))
     return found
 
 
 def _places(channel: Channel, producer: History, reads: Epoch) -> list[TopicPartition]:
-    told = (place for epoch in producer.epochs for place in (*epoch.boundaries, *epoch.written))
-    return sorted({place for place in (*reads.positions, *told) if place.topic == channel.topic})
+    return sorted({place for place in (*reads.positions, *_told(producer)) if place.topic == channel.topic})
+
+
+def _told(producer: History) -> list[TopicPartition]:
+    return sorted({place for epoch in producer.epochs for place in (*epoch.boundaries, *epoch.written)})
+
+
+def _newest_that_tells(history: History, channels: Sequence[Channel]) -> Epoch:
+    """Of which it is known where its output stood; a later one may have been recorded without that (kills, brokers)."""
+    topics = {channel.topic for channel in channels if channel.producer == history.pipeline}
+    places = [place for place in _told(history) if place.topic in topics]
+    silent = None
+    for epoch in reversed(history.epochs):
+        unknown = [place for place in places if history.boundary(epoch.number, place) is None]
+        if epoch.is_savable and not unknown:
+            return epoch
+        if epoch.is_savable and silent is None:
+            silent = epoch, unknown[0]
+    if silent is None:
+        raise NoCut(f"pipeline {history.pipeline!r} has no epoch yet that can be saved")
+    raise NoCut(
+        f"the ledger of pipeline {history.pipeline!r} does not say where its output in {silent[1]} stood after epoch "
+        f"{silent[0].number}; its next epoch will tell"
+    )
 
 
 def _newest_that_fits(channel: Channel, producer: History, at: Epoch, consumer: History, now: Epoch) -> Epoch:
     for epoch in reversed(consumer.epochs):
         if epoch.number <= now.number and epoch.is_savable and too_far(channel, producer, at, epoch) is None:
             return epoch
-    place = too_far(channel, producer, at, now)
+    oldest = next(epoch for epoch in consumer.epochs if epoch.is_savable)
+    place = too_far(channel, producer, at, oldest)
     assert place is not None, "an epoch that fits was among the candidates"
     known = producer.boundary(at.number, place)
     if known is None:
@@ -141,7 +158,7 @@ def _newest_that_fits(channel: Channel, producer: History, at: Epoch, consumer: 
             f"{at.number}; its next epoch will tell"
         )
     raise NoCut(
-        f"pipeline {consumer.pipeline!r} has read {place} up to {now.positions[place]} in every epoch that can still "
-        f"be saved, and pipeline {producer.pipeline!r} had written it up to {known} after epoch {at.number}, the "
-        "newest of its epochs that can be saved"
+        f"pipeline {consumer.pipeline!r} has read {place} up to {oldest.read_up_to(place)} in every epoch that can "
+        f"still be saved, or further, and pipeline {producer.pipeline!r} had written it up to {known} after epoch "
+        f"{at.number}, the newest of its epochs that can be saved"
     )

@@ -1,6 +1,6 @@
 """What the homes of running pipelines say about their last epochs, and which topics join them."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -10,14 +10,14 @@ from onceward.epoch import inspection
 from onceward.epoch.checkpoint import Checkpoint, kafka_positions
 from onceward.epoch.contract import Guarantee
 from onceward.epoch.deeds import Deed
-from onceward.epoch.home import Home
+from onceward.epoch.home import Home, require_name
 from onceward.epoch.ledger import DONE, Entry
 from onceward.epoch.outcome import TopicPartition
 from onceward.epoch.sealed import unseal
-from onceward.errors import ConfigurationError, SnapshotUnusable
+from onceward.errors import ConfigurationError, InvalidName, LedgerCorrupt, SnapshotUnusable
 from onceward.savepoint.creating import NEWEST, require_savable, savable_epochs
-from onceward.sinks.kafka.boundaries import boundaries_in, topic_ids_in, written_in
-from onceward.snapshot.cut import Channel, Epoch, History
+from onceward.sinks.kafka.boundaries import IDS, boundaries_in, topic_ids_in, written_in
+from onceward.snapshot.cut import Channel, Epoch, History, NoCut
 
 SOURCES: Final = "sources.json"
 
@@ -36,6 +36,7 @@ class Observed:
     history: History
     reads: Mapping[str, str]  # topics with their ids, where they are known
     writes: Mapping[str, str]
+    knows_topics: bool  # False: what it writes is not told by any of its last epochs
 
     @property
     def name(self) -> str:
@@ -45,6 +46,10 @@ class Observed:
 def observe(home: Home) -> Observed:
     """Changes nothing; a moment later there is more."""
     deed = require_savable(home)
+    try:
+        require_name(deed.pipeline)  # it is to be a directory's name
+    except InvalidName as error:
+        raise LedgerCorrupt(f"the deed of {home.location} is forged: {error}") from error
     if deed.guarantee != Guarantee.EXACTLY_ONCE.value:
         raise SnapshotUnusable(
             f"pipeline {deed.pipeline!r} in {home.location} promises {deed.guarantee}: what it writes after a restore "
@@ -53,17 +58,17 @@ def observe(home: Home) -> Observed:
     room = home.of_lineage(deed)
     savable = {entry.epoch for entry in savable_epochs(home, deed, Checkpoint.newest(room))}
     entries = without_gaps([it for it in inspection.ledger_of(home, deed).newest(NEWEST) if it.phase == DONE])
-    data = room.storage.read(SOURCES)
-    ids = unseal(data, _Sources, SOURCES, 1).ids if data is not None else {}
-    epochs = [epoch_of(entry, is_savable=entry.epoch in savable) for entry in entries]
-    topics = {place.topic for epoch in epochs for place in epoch.positions}
+    ids = source_ids(room.storage.read(SOURCES))
+    history = history_of(deed.pipeline, entries, savable)
+    topics = {place.topic for epoch in history.epochs for place in epoch.positions}
     writes = {name: number for entry in entries for name, number in topic_ids_in(_vote(entry)).items()}
     return Observed(
         home=home,
         deed=deed,
-        history=History(pipeline=deed.pipeline, epochs=epochs),
+        history=history,
         reads={topic: ids.get(topic, "") for topic in topics},
         writes=writes,
+        knows_topics=any(_names_topics(entry) for entry in entries),
     )
 
 
@@ -98,6 +103,18 @@ def require_apart(observed: Iterable[Observed]) -> None:
                 )
 
 
+def require_told(one: Observed) -> None:
+    """A topic that nobody knows of would take along what is on its way in it."""
+    if one.history.epochs and not one.knows_topics:
+        raise NoCut(f"pipeline {one.name!r} has not said yet which topics it writes; its next epoch will")
+    named = {place.topic for epoch in one.history.epochs for place in epoch.written}
+    if unknown := sorted(named - one.writes.keys()):
+        raise NoCut(
+            f"pipeline {one.name!r} has written topic {unknown[0]!r} and has not said which one that is; its next "
+            "epoch that writes there will"
+        )
+
+
 def channels(observed: Iterable[Observed]) -> list[Channel]:
     """Every topic that one of them writes and one of them reads."""
     known = list(observed)
@@ -106,8 +123,24 @@ def channels(observed: Iterable[Observed]) -> list[Channel]:
         for producer in known
         for topic, number in sorted(producer.writes.items())
         for consumer in known
-        if topic in consumer.reads and consumer.reads[topic] in ("", number)
+        if are_joined(topic, number, consumer.reads)
     ]
+
+
+def source_ids(data: bytes | None) -> dict[str, str]:
+    """The ids of the topics that a pipeline reads, as its home or its savepoint has noted them."""
+    return unseal(data, _Sources, SOURCES, 1).ids if data is not None else {}
+
+
+def are_joined(topic: str, number: str, reads: Mapping[str, str]) -> bool:
+    """Whether a topic that one pipeline writes is one that another reads; an id that is not known may be any."""
+    return topic in reads and reads[topic] in ("", number)
+
+
+def history_of(pipeline: str, entries: Iterable[Entry], savable: Collection[int]) -> History:
+    """What a ledger's entries, which follow each other, say for a cut."""
+    epochs = [epoch_of(entry, is_savable=entry.epoch in savable) for entry in entries]
+    return History(pipeline=pipeline, epochs=epochs)
 
 
 def without_gaps(entries: list[Entry]) -> list[Entry]:
@@ -131,18 +164,24 @@ def epoch_of(entry: Entry, *, is_savable: bool = True) -> Epoch:
         furthest=kafka_positions(entry.positions, max),
         boundaries=boundaries_in(vote),
         written={**written, **spans},
-        is_told=_is_told(entry, vote) or bool(written),
+        is_told=_is_told(entry),
         is_savable=is_savable,
     )
 
 
-def _is_told(entry: Entry, vote: Mapping[str, object]) -> bool:
-    """Whether the entry says where, or that it wrote nothing. One that was trusted without a marker has no sinks."""
-    if vote:
-        return True
+def _names_topics(entry: Entry) -> bool:
+    """By its vote; or there is no Kafka sink, which would decide."""
+    return IDS in _vote(entry) or (entry.format > 1 and entry.decider is None and bool(entry.sinks))
+
+
+def _is_told(entry: Entry) -> bool:
+    """Whether it is known where in Kafka it wrote, at least by partitions."""
+    if entry.format == 1:  # which sink it had, and where, is not said
+        return False
     if entry.decider is None:
         return bool(entry.sinks)  # none of them is Kafka
-    return entry.decider in entry.sinks and not entry.sinks[entry.decider].rows
+    part = entry.sinks.get(entry.decider)  # of an epoch that a person vouched for there is none
+    return part is not None and (bool(part.committable) or not part.rows or bool(part.partitions))
 
 
 def _vote(entry: Entry) -> Mapping[str, object]:

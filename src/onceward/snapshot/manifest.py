@@ -2,6 +2,7 @@
 
 import hashlib
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
@@ -10,7 +11,7 @@ import msgspec
 from onceward.epoch.home import require_name
 from onceward.epoch.sealed import unseal
 from onceward.errors import HomeMismatch, InvalidName, LedgerCorrupt, SnapshotDamaged, SnapshotUnusable
-from onceward.savepoint.place import Place
+from onceward.savepoint.place import HALF_DELETED, Place
 
 FORMAT: Final = 1
 FILE: Final = "snapshot.json"
@@ -63,8 +64,8 @@ def load(path: str | Path) -> tuple[Place, Snapshot]:
     """Checked as far as the file itself goes; a manifest may come from anywhere."""
     place = Place.at(path)
     data = place.read(FILE)
-    if data is None:
-        raise SnapshotUnusable(f"{place.location} is no snapshot: it has no {FILE}")
+    if data is None or place.is_half_deleted:
+        raise _missing(place)
     try:
         found = unseal(data, Snapshot, place.name_of(FILE), FORMAT)
     except LedgerCorrupt as error:
@@ -87,6 +88,20 @@ def checksum(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
+def _missing(place: Place) -> SnapshotDamaged | SnapshotUnusable:
+    whole = place.beside(place.name.removesuffix(HALF_DELETED))
+    if whole.half_deleted.exists():
+        return SnapshotDamaged(
+            f"the deletion of {whole.location} was interrupted ({whole.half_deleted.location} is left); finish it: "
+            f"onceward snapshot delete {whole.location}"
+        )
+    if not place.exists():
+        return SnapshotUnusable(f"there is no snapshot {place.location}")
+    if place.names() and set(place.names()) <= PARTS:
+        return SnapshotDamaged(f"{place.name_of(FILE)} is missing: removed, or the copy of a snapshot is incomplete")
+    return SnapshotUnusable(f"{place.location} is no snapshot: it has no {FILE}")
+
+
 def _require_sound(place: Place, found: Snapshot) -> None:
     names = [member.pipeline for member in found.members]
     try:
@@ -94,8 +109,16 @@ def _require_sound(place: Place, found: Snapshot) -> None:
             require_name(name)  # it is a directory's name
     except InvalidName as error:
         raise SnapshotDamaged(f"{place.name_of(FILE)} names a pipeline that there cannot be: {error}") from error
-    joined = {name for channel in found.channels for name in (channel.producer, channel.consumer)}
-    sums = all(_SHA256.fullmatch(member.sha256) for member in found.members)
-    ranges = all(0 <= start <= end for channel in found.channels for _, start, end in channel.ranges)
-    if not names or len(set(names)) < len(names) or joined - set(names) or not sums or not ranges:
+    if not names or len(set(names)) < len(names) or not all(_SHA256.fullmatch(it.sha256) for it in found.members):
         raise SnapshotDamaged(f"{place.name_of(FILE)} contradicts itself: it was altered")
+    writes = {member.pipeline: member.writes for member in found.members}
+    channels = [(channel.topic, channel.producer, channel.consumer) for channel in found.channels]
+    if len(set(channels)) < len(channels) or not all(_is_sound(channel, writes) for channel in found.channels):
+        raise SnapshotDamaged(f"{place.name_of(FILE)} contradicts itself in what was on its way: it was altered")
+
+
+def _is_sound(channel: OnItsWay, writes: Mapping[str, Mapping[str, str]]) -> bool:
+    partitions = [partition for partition, _, _ in channel.ranges]
+    is_joined = channel.consumer in writes and writes.get(channel.producer, {}).get(channel.topic) == channel.topic_id
+    is_distinct = len(set(partitions)) == len(partitions) and min(partitions, default=0) >= 0
+    return is_joined and is_distinct and all(0 <= start <= end for _, start, end in channel.ranges)

@@ -22,10 +22,6 @@ Positions = Mapping[TopicPartition, Mapping[int, int]]  # where a position in a 
 _SUBSCRIBE: Final = "subscribe="
 
 
-class NotSubscribed(Exception):
-    """A source that names its topics by a pattern or partition by partition."""
-
-
 def rewrite(
     place: Place, savepoint: Savepoint, target: Path, *, renamed: Callable[[str], str], positions: Positions
 ) -> Place:
@@ -37,7 +33,7 @@ def rewrite(
         path = target / name
         if name.startswith((f"{CHECKPOINT}/offsets/", f"{CHECKPOINT}/sources/")):
             is_past = name == before or name.startswith(f"{CHECKPOINT}/sources/")
-            changed[name] = _lines(path.read_text("utf-8"), renamed, positions, is_past=is_past)
+            changed[name] = _lines(path.read_bytes().decode("utf-8"), renamed, positions, is_past=is_past)
     shape = _shape(savepoint.shape, renamed)
     plan = changed[f"{CHECKPOINT}/offsets/{savepoint.epoch}"]
     entry = msgspec.structs.replace(savepoint.entry, plan=plan, positions=plan.splitlines()[2:])
@@ -68,6 +64,8 @@ def _line(line: str, renamed: Callable[[str], str], positions: Positions, *, is_
         return line
     if not isinstance(told, dict) or not all(_are_offsets(value) for value in told.values()):
         return line
+    if all(renamed(topic) == topic for topic in told):
+        return line
     found: dict[str, dict[str, int]] = {}
     for topic, partitions in told.items():
         for partition, offset in partitions.items():
@@ -81,7 +79,7 @@ def _line(line: str, renamed: Callable[[str], str], positions: Positions, *, is_
 
 def _are_offsets(value: Any) -> bool:
     return isinstance(value, dict) and all(
-        partition.isdigit() and isinstance(offset, int) for partition, offset in value.items()
+        partition.isdecimal() and type(offset) is int for partition, offset in value.items()
     )
 
 

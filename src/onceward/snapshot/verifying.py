@@ -1,18 +1,20 @@
 """Whether a snapshot is what it says: its files, what they say of each other, and the topics themselves."""
 
 from collections.abc import Mapping
+from typing import Any
 
 from onceward.epoch.checkpoint import kafka_positions
 from onceward.epoch.outcome import TopicPartition
 from onceward.errors import SavepointDamaged, SavepointUnusable, SnapshotDamaged
-from onceward.kafka.fetching import headers
+from onceward.kafka.fetching import batches
 from onceward.kafka.offsets import EARLIEST, LATEST, offsets
 from onceward.kafka.wire import Wire
 from onceward.savepoint.manifest import FILE as SAVEPOINT_FILE
-from onceward.savepoint.manifest import Savepoint
+from onceward.savepoint.manifest import NOTES, Savepoint
 from onceward.savepoint.place import Place
 from onceward.savepoint.verifying import verify as verify_savepoint
-from onceward.sinks.kafka.boundaries import boundaries_in
+from onceward.sinks.kafka.boundaries import boundaries_in, topic_ids_in
+from onceward.snapshot.histories import SOURCES, are_joined, source_ids
 from onceward.snapshot.manifest import FILE, PARTS, PIPELINES, OnItsWay, Snapshot, checksum, load, savepoint_of
 
 
@@ -33,11 +35,9 @@ def verify(place: Place, snapshot: Snapshot, wire: Wire | None = None) -> dict[s
         ):
             wrong.append(f"{PIPELINES}/{member.pipeline} is another savepoint than {FILE} names")
         savepoints[member.pipeline] = saved
-    strange = [name for name in place.names() if name not in PARTS]
-    strange += [
-        f"{PIPELINES}/{name}" for name in place.around.names(f"{place.name}/{PIPELINES}") if name not in savepoints
-    ]
-    wrong += [f"{name} is not of it" for name in strange if not wrong]
+    wrong += [f"{name} is not of it" for name in _strange(place, snapshot)]
+    if not wrong:
+        wrong = _left_out(place, snapshot, savepoints)
     if not wrong:
         wrong = [reason for channel in snapshot.channels for reason in _contradictions(channel, savepoints)]
     if not wrong and wire is not None:
@@ -47,21 +47,51 @@ def verify(place: Place, snapshot: Snapshot, wire: Wire | None = None) -> dict[s
     return savepoints
 
 
+def _strange(place: Place, snapshot: Snapshot) -> list[str]:
+    """What is inside of a savepoint is told with it."""
+    ours = {member.pipeline for member in snapshot.members}
+    names = {FILE, *place.walk(), *place.names()} - PARTS
+    names |= {f"{PIPELINES}/{name}" for name in place.around.names(f"{place.name}/{PIPELINES}")}
+    parts = (name.split("/") for name in sorted(names))
+    return ["/".join(found) for found in parts if not (found[0] == PIPELINES and len(found) > 1 and found[1] in ours)]
+
+
+def _left_out(place: Place, snapshot: Snapshot, savepoints: Mapping[str, Savepoint]) -> list[str]:
+    """A channel that the savepoints tell of, and the snapshot does not: what was on its way there would be lost."""
+    told = {(channel.topic, channel.producer, channel.consumer) for channel in snapshot.channels}
+    wrong = []
+    for producer in snapshot.members:
+        unknown = topic_ids_in(_vote(savepoints[producer.pipeline])).items() - producer.writes.items()
+        wrong += [
+            f"nothing is said of topic {topic!r}, which {producer.pipeline} writes" for topic, _ in sorted(unknown)
+        ]
+        for consumer in snapshot.members:
+            data = savepoint_of(place, consumer.pipeline).read(f"{NOTES}/{SOURCES}")
+            ids, positions = source_ids(data), kafka_positions(savepoints[consumer.pipeline].entry.positions)
+            reads = {at.topic: ids.get(at.topic, "") for at in positions}
+            wrong += [
+                f"nothing is said of what was on its way from {producer.pipeline} to {consumer.pipeline} in {topic!r}"
+                for topic, number in sorted(producer.writes.items())
+                if are_joined(topic, number, reads) and (topic, producer.pipeline, consumer.pipeline) not in told
+            ]
+    return wrong
+
+
 def _contradictions(channel: OnItsWay, savepoints: Mapping[str, Savepoint]) -> list[str]:
     """Positions and boundaries are in the savepoints too, each with a checksum of its own."""
     reads = kafka_positions(savepoints[channel.consumer].entry.positions)
     furthest = kafka_positions(savepoints[channel.consumer].entry.positions, max)
-    stood = _boundaries(savepoints[channel.producer])
+    stood = boundaries_in(_vote(savepoints[channel.producer]))
     wrong = []
     for partition, start, end in channel.ranges:
         place = TopicPartition(channel.topic, partition)
         if start != reads.get(place, 0):
             wrong.append(f"{channel.consumer} had read {place} up to {reads.get(place, 0)}, not {start}")
-        if furthest.get(place, 0) > end or stood.get(place, end) > end:
-            wrong.append(f"the cut is not consistent in {place}: what is on its way ends at {end}")
-    left_out = {place for place in reads if place.topic == channel.topic} - {
-        TopicPartition(channel.topic, partition) for partition, _, _ in channel.ranges
-    }
+        ends = max(furthest.get(place, 0), stood.get(place, end))
+        if ends != end:
+            wrong.append(f"what is on its way in {place} ends at {ends}, not {end}")
+    told = {TopicPartition(channel.topic, partition) for partition, _, _ in channel.ranges}
+    left_out = {place for place in (*reads, *stood) if place.topic == channel.topic} - told
     return wrong + [f"nothing is said of {place}, which {channel.consumer} reads" for place in sorted(left_out)]
 
 
@@ -84,34 +114,44 @@ def in_the_topics(channel: OnItsWay, savepoints: Mapping[str, Savepoint], wire: 
         elif ends.get(place, 0) < end - 1:  # the end of a transaction may not be written yet
             wrong.append(f"{place} ends at {ends.get(place, 0)}, before {end}: the topic has lost records")
         else:
-            wrong += _straddling(channel, savepoints[channel.producer], place, max(start, begins.get(place, 0)), wire)
+            wrong += _straddling(channel, savepoints[channel.producer], place, begins.get(place, 0), wire)
     return wrong
 
 
-def _straddling(channel: OnItsWay, saved: Savepoint, place: TopicPartition, start: int, wire: Wire) -> list[str]:
-    end = next(upto for partition, _, upto in channel.ranges if partition == place.partition)
-    part = saved.entry.sinks.get(saved.entry.decider or "")
-    vote = part.committable if part is not None else {}
+def _straddling(channel: OnItsWay, saved: Savepoint, place: TopicPartition, begins: int, wire: Wire) -> list[str]:
+    start, end = next((since, upto) for partition, since, upto in channel.ranges if partition == place.partition)
+    vote = _vote(saved)
     if "producer_id" not in vote:  # a replayed epoch: its transaction is not known by name
         return []
     mine = int(vote["producer_id"]), int(vote["producer_epoch"])
-    wrong = []
-    for batch in headers(wire, place, start, offsets(wire, [place.topic], LATEST)[place]):
-        if batch.producer_id != mine[0] or batch.is_control:
+    first = max(begins, min(start, boundaries_in(vote).get(place, start)))  # a reader may stand behind the boundary
+    wrong: list[str] = []
+    pending: list[str] = []  # of a transaction whose end has not come
+    is_past = False
+    for batch, aborts in batches(wire, place, first, offsets(wire, [place.topic], LATEST)[place]):
+        if batch.producer_id != mine[0]:
             continue
-        at = batch.base_offset
-        if at < end and batch.producer_epoch > mine[1]:
-            wrong.append(f"{place} at {at} is of a later epoch of {channel.producer} than {saved.epoch}")
-        if at >= end and batch.producer_epoch <= mine[1]:
-            wrong.append(f"{place} at {at} is of epoch {saved.epoch} of {channel.producer}, or of an earlier one")
-        if at >= end and batch.producer_epoch > mine[1]:
-            break
-    return wrong
+        if batch.is_control:
+            wrong += [] if aborts else pending
+            pending = []
+            if is_past:
+                break
+            continue
+        if batch.base_offset < end and batch.producer_epoch > mine[1]:
+            pending.append(
+                f"{place} at {batch.base_offset} is of a later epoch of {channel.producer} than {saved.epoch}"
+            )
+        if batch.last_offset >= end and batch.producer_epoch <= mine[1]:
+            pending.append(
+                f"{place} at {batch.last_offset} is of epoch {saved.epoch} of {channel.producer}, or of an earlier one"
+            )
+        is_past = is_past or (batch.base_offset >= end and batch.producer_epoch > mine[1])
+    return wrong + pending
 
 
-def _boundaries(saved: Savepoint) -> dict[TopicPartition, int]:
+def _vote(saved: Savepoint) -> Mapping[str, Any]:
     part = saved.entry.sinks.get(saved.entry.decider or "")
-    return boundaries_in(part.committable) if part is not None else {}
+    return part.committable if part is not None else {}
 
 
 __all__ = ["in_the_topics", "load", "verify"]

@@ -14,6 +14,7 @@ from onceward.proof.history import Row
 from onceward.proof.simulation.broker import Broker, Place, Transaction
 from onceward.proof.simulation.kafka_sink import TOPIC, Produced, SimulatedKafkaSink
 from onceward.proof.simulation.wire import MemoryWire
+from onceward.sinks.kafka.boundaries import Boundaries
 
 
 class DoesNotWait(SimulatedKafkaSink):
@@ -211,7 +212,7 @@ class BoundariesForgotten(SimulatedKafkaSink):
 
     def pre_commit(self, context: EpochContext, outcome: Outcome) -> Committable:
         vote = super().pre_commit(context, outcome)
-        self.boundaries.start(self._at_start)
+        self.boundaries = _standing(self._at_start)
         return {**vote, **self.boundaries.vote(outcome)}
 
     def open(self, owner: Owner) -> None:
@@ -224,7 +225,13 @@ class BoundariesFromNothing(SimulatedKafkaSink):
 
     def open(self, owner: Owner) -> None:
         super().open(owner)
-        self.boundaries.start(dict.fromkeys(self.wire.ends([self.topic] if self.topic is not None else []), 0))
+        self.boundaries = _standing(dict.fromkeys(self.wire.ends([TOPIC]), 0))
+
+
+def _standing(ends: Mapping[TopicPartition, int]) -> Boundaries:
+    made = Boundaries()
+    made.learn({TOPIC: "id"}, ends)
+    return made
 
 
 class BoundariesOfTheFirstTry(SimulatedKafkaSink):

@@ -23,34 +23,33 @@ class Boundaries:
     def __init__(self) -> None:
         self.ids: dict[str, str] = {}
         self._known: dict[TopicPartition, int] = {}
+        self._unsure: set[str] = set()
 
-    def start(self, ends: Offsets) -> None:
-        """After every older driver is fenced, and before the first write: what is there is of earlier epochs."""
-        self._known = dict(ends)
+    def to_ask(self, outcome: Outcome) -> set[str]:
+        """Topics that are new to this driver, or of which it does not know all."""
+        return {place.topic for place in outcome.partitions if place.topic not in self.ids} | self._unsure
 
     def learn(self, ids: Mapping[str, str], ends: Offsets) -> None:
-        """Topics that are new to this driver: what it has not written to in this try stands where it stands."""
+        """What this driver has not written to stands where it stands: older ones are fenced, all is of earlier epochs.
+
+        Asked at a start, before the first write; and of other topics when they are first written to.
+        """
         self.ids.update(ids)
         self._known = {**ends, **self._known}
+        self._unsure -= ids.keys()
 
     def forget(self, topic: str) -> None:
-        """It has more partitions than before."""
-        self.ids.pop(topic, None)
-
-    def after(self, outcome: Outcome) -> dict[TopicPartition, int]:
-        """If the epoch is committed with this outcome. A partition whose broker did not say is left out."""
-        known = dict(self._known)
-        for place, part in outcome.partitions.items():
-            if part.span is not None:
-                known[place] = part.span.end + END_MARKER
-            elif part.rows:
-                known.pop(place, None)
-                self.forget(place.topic)  # and asked again at the next epoch
-        return known
+        """It has more partitions than before, or a broker did not say where records are: ask at the next epoch."""
+        self._unsure.add(topic)
 
     def vote(self, outcome: Outcome) -> dict[str, Any]:
         """What the ledger is to know, once it is voted for. A try that is aborted moves the next one's further on."""
-        self._known = self.after(outcome)
+        for place, part in outcome.partitions.items():
+            if part.span is not None:
+                self._known[place] = part.span.end + END_MARKER
+            elif part.rows:
+                self._known.pop(place, None)
+                self.forget(place.topic)
         spans = {place: part.span for place, part in outcome.partitions.items() if part.span is not None}
         return {IDS: dict(self.ids), BOUNDARIES: _by_topic(self._known), WRITTEN: _by_topic(spans)}
 

@@ -6,7 +6,7 @@ another one).
 """
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from onceward.epoch.contract import Committable, DecidingSink, EpochContext, LastCommit, Owner, Verdict
@@ -56,7 +56,8 @@ class TransactionalKafka(DecidingSink):
         self.transactor = self._transactor(owner.pipeline)
         self.fence()
         self.boundaries = Boundaries()
-        self.boundaries.start(self.wire.ends([self.topic] if self.topic is not None else []))
+        if self.topic is not None:
+            self._learn([self.topic])
 
     def fence(self) -> None:
         """Take the transactional id over."""
@@ -98,8 +99,8 @@ class TransactionalKafka(DecidingSink):
         """Everything is acknowledged by every replica in sync: that is the vote."""
         self.marker_places(context.positions, context.epoch)  # or an error, before anything is decided
         self._outcome = outcome
-        if new := {place.topic for place in outcome.partitions} - self.boundaries.ids.keys():
-            self.boundaries.learn(self.wire.topic_ids(new), self.wire.ends(new))
+        if unknown := self.boundaries.to_ask(outcome):
+            self._learn(unknown)
         return {**self.identified(), **self.boundaries.vote(outcome)}
 
     def decide(self, context: EpochContext, committable: Committable) -> Verdict:  # noqa: ARG002 - ours is open already
@@ -143,6 +144,9 @@ class TransactionalKafka(DecidingSink):
             "so there is no place for the marker that tells a restart what is committed; give KafkaSink(topic=...), "
             "rows may still name other topics"
         )
+
+    def _learn(self, topics: Iterable[str]) -> None:
+        self.boundaries.learn(self.wire.topic_ids(topics), self.wire.ends(topics))
 
     def _await_marker(self, last: LastCommit) -> None:
         """EndTxn answers before its end markers are written, and a group's first offsets are not listed until then."""
