@@ -8,13 +8,15 @@ import pytest
 from pyspark.sql import SparkSession
 
 import onceward as ow
+from onceward.jars import classes
 from onceward.pipeline import archive
+from onceward.servers.broker import archive as archive_of_broker
 
 
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A cache without any archive."""
-    monkeypatch.setattr(archive, "cache_root", lambda: tmp_path)
+    monkeypatch.setattr(classes, "cache_root", lambda: tmp_path)
     return tmp_path
 
 
@@ -47,12 +49,13 @@ def test_the_archive_of_this_spark_is_kept_and_that_of_a_deleted_one_is_not(cach
     for name, jars in (("here", cache), ("gone", cache / "no-longer")):
         (folder / f"{name}.txt").write_text(str(jars))
         (folder / f"{name}.jsa").touch()
-    archive._tidy_up(folder)
+    classes.tidy_up(folder)
     assert {file.name for file in folder.iterdir()} == {"here.txt", "here.jsa"}
 
 
 def test_setup_has_made_one_and_the_jvm_does_without_one_that_is_broken(tmp_path: Path) -> None:
     assert archive.archive().exists(), "`onceward jars fetch` makes it"
+    assert archive_of_broker.archive().exists(), "and the broker's"
     broken = tmp_path / "broken.jsa"
     broken.write_text("no archive at all")
     program = (

@@ -15,12 +15,13 @@ def _locks() -> list[JarLock]:
 
 @app.command()
 def fetch(*, as_json: AsJson = False) -> None:
-    """Fetch what is missing, and archive Spark's classes for quick starts; quick when everything is there."""
+    """Fetch what is missing, and archive Spark's and Kafka's classes; quick when everything is there."""
     from onceward.pipeline import archive
+    from onceward.servers.broker import archive as archive_of_broker
 
     count = sum(len(jars_of(lock, progress)) for lock in _locks())
-    classes = archive.make(progress)
-    facts = {"jars": count, "path": str(cache_root()), "classes": str(classes)}
+    classes = [str(made) for made in (archive.make(progress), archive_of_broker.make(progress))]
+    facts = {"jars": count, "path": str(cache_root()), "classes": classes}
     result(facts, f"{count} jars in {cache_root()}", as_json=as_json)
 
 

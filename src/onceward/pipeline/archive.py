@@ -4,7 +4,6 @@
 it if it does not; so nothing depends on it but the time (docs/decisions/0010).
 """
 
-import hashlib
 import subprocess
 import sys
 import tempfile
@@ -15,10 +14,8 @@ from typing import Final
 import pyspark
 
 from onceward.errors import OncewardError
-from onceward.jars import java_command
-from onceward.jars.cache import cache_root
+from onceward.jars import classes, java_command
 
-FOLDER: Final = "classes"
 TIMEOUT_S: Final = 300.0
 # What every driver comes through: SQL, Arrow, a stateful stream with Python workers.
 WARM_UP: Final = """
@@ -39,16 +36,13 @@ end(spark)
 
 def archive() -> Path:
     """Where this Java's and this Spark's archive is kept, made or not."""
-    java, jars = java_command().resolve(), _jars()
-    facts = [str(java), str(java.stat().st_mtime_ns), str(jars), str(jars.stat().st_mtime_ns), pyspark.__version__]
-    name = hashlib.sha256("|".join(facts).encode()).hexdigest()[:24]
-    return cache_root() / FOLDER / f"{name}.jsa"
+    jars = _jars()
+    return classes.archive_of(java_command().resolve(), [jars, jars.stat().st_mtime_ns, pyspark.__version__])
 
 
 def options() -> list[str]:
     """For the JVM; none as long as there is no archive."""
-    found = archive()
-    return [f"-XX:SharedArchiveFile={found}", "-Xshare:auto", "-Xlog:cds=off"] if found.exists() else []
+    return classes.use(archive())
 
 
 def make(report: Callable[[str], None]) -> Path:
@@ -60,29 +54,13 @@ def make(report: Callable[[str], None]) -> Path:
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="onceward-archive-", dir=target.parent) as folder:
         fresh = Path(folder) / "classes.jsa"
-        jvm = f"-XX:ArchiveClassesAtExit={fresh} -Xlog:cds=off -Xlog:cds+dynamic=off"
-        command = [sys.executable, "-c", WARM_UP, jvm, f"{folder}/checkpoint"]
+        command = [sys.executable, "-c", WARM_UP, " ".join(classes.make_at(fresh)), f"{folder}/checkpoint"]
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=TIMEOUT_S, cwd=folder)
         if done.returncode != 0 or not fresh.exists():
             raise OncewardError(f"Spark's classes could not be archived: {done.stderr[-2000:] or done.stdout[-2000:]}")
-        _of(target).write_text(str(_jars()))
-        fresh.replace(target)
-    _tidy_up(target.parent)
+        classes.keep(fresh, target, _jars())
     return target
 
 
 def _jars() -> Path:
     return Path(pyspark.__file__).resolve().parent / "jars"
-
-
-def _of(archive: Path) -> Path:
-    """A file that says whose classes an archive holds."""
-    return archive.with_suffix(".txt")
-
-
-def _tidy_up(folder: Path) -> None:
-    """An archive whose Spark is gone (an environment that was deleted) helps nobody, and is large."""
-    for note in folder.glob("*.txt"):
-        if not Path(note.read_text()).is_dir():
-            note.with_suffix(".jsa").unlink(missing_ok=True)
-            note.unlink(missing_ok=True)

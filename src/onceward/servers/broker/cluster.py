@@ -13,6 +13,7 @@ from typing import Final, Self
 
 from onceward.errors import DevBrokerError
 from onceward.jars import broker_jars, java_command
+from onceward.servers.broker import archive
 from onceward.servers.broker.layout import Detour, Layout, taken
 from onceward.servers.broker.node import FORMAT_TIMEOUT_S, POLL_S, Node, end, kill
 from onceward.servers.broker.probe import ask_metadata
@@ -69,11 +70,13 @@ class DevBroker:
         brokers: int | None = None,
         settings: Mapping[str, str] | None = None,
         detours: Sequence[Detour] = (),
+        jvm: Sequence[str] | None = None,
         report: Callable[[str], None] = lambda _: None,
     ) -> None:
         """`port` 0 means free ones; None for `port` or `brokers`: what the folder has, else 9092 and 1.
 
-        `detours`: one for each broker, if clients shall reach them through proxies too.
+        `detours`: one for each broker, if clients shall reach them through proxies too. `jvm`: options in place of the
+        class archive's.
         """
         if brokers is not None and brokers not in SIZES:
             raise DevBrokerError(f"A dev cluster has 1 or 3 brokers, not {brokers} (--brokers).")
@@ -84,6 +87,7 @@ class DevBroker:
         self._brokers = brokers
         self._settings = dict(settings or {})
         self._detours = tuple(detours)
+        self._jvm = jvm
         self._report = report
         self._watchdogs: dict[int, Watchdog] = {}
         self._owned = False
@@ -224,7 +228,7 @@ class DevBroker:
 
     def _launch(self, layout: Layout, numbers: Iterable[int]) -> None:
         jars = os.pathsep.join(str(jar) for jar in broker_jars(self._report))
-        java = [str(java_command()), *JVM, "-cp", jars]
+        java = [str(java_command()), *JVM, *(archive.options() if self._jvm is None else self._jvm), "-cp", jars]
         nodes = [self._node(number) for number in numbers]
         for node in nodes:
             node.prepare(layout.properties(node.number, node.data, self._settings))
