@@ -11,6 +11,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
+from onceward import python_workers
 from onceward.errors import ConfigurationError, SpeculationEnabled
 from onceward.jars import connector_jars, java_command
 from onceward.pipeline import archive
@@ -85,6 +86,8 @@ def _local_settings(given: Mapping[str, str]) -> dict[str, str]:
     if not is_local(master):
         return {}
     settings = dict(LOCAL_SETTINGS)
+    if _workers_find_onceward():
+        settings["spark.python.daemon.module"] = python_workers.__name__
     if "spark.driver.host" in given or "spark.driver.bindAddress" in given:
         del settings["spark.driver.host"], settings["spark.driver.bindAddress"]
     if is_local_cluster(master):
@@ -92,6 +95,12 @@ def _local_settings(given: Mapping[str, str]) -> dict[str, str]:
         if given.get("spark.authenticate", "true") == "true":
             settings[SECRET] = secrets.token_hex(32)  # elsewhere Spark makes one by itself
     return settings
+
+
+def _workers_find_onceward() -> bool:
+    """Whether a new interpreter finds this package where it is: not if the script's own folder holds it."""
+    root = str(Path(python_workers.__file__).parents[1])
+    return root in sys.path[1:] or root == str(Path.cwd())
 
 
 def _launch(options: Mapping[str, str]) -> None:

@@ -1,0 +1,41 @@
+"""Starts Spark's Python workers on this machine: `python -m onceward.python_workers`, in place of `pyspark.daemon`.
+
+Spark puts a zip of PySpark before everything else on its workers' path. Nothing in a zip is kept compiled, so each
+worker would compile PySpark anew: half a second of every start, and of every recovery. The same PySpark is installed
+beside it (docs/decisions/0010).
+"""
+
+import sys
+from collections.abc import Sequence
+from importlib.machinery import PathFinder
+from pathlib import Path
+from typing import Final
+
+ZIP: Final = "pyspark.zip"
+
+
+def installed_first(path: Sequence[str]) -> list[str]:
+    """Spark's zips last, if the PySpark that is found without them is the very one that they were made from."""
+    for entry in path:
+        zipped = Path(entry)  # …/pyspark/python/lib/pyspark.zip
+        if zipped.name == ZIP and len(zipped.parents) > 2:
+            beside = [it for it in path if Path(it).parent == zipped.parent and it.endswith(".zip")]
+            rest = [it for it in path if it not in beside]
+            found = PathFinder.find_spec("pyspark", rest)
+            if found is not None and found.origin is not None and PathFinder.find_spec("py4j", rest) is not None:
+                home = zipped.parents[2]
+                if Path(found.origin).parent.resolve() == home.resolve():
+                    return [*rest, *beside]
+    return list(path)
+
+
+def main() -> None:
+    if "pyspark" not in sys.modules:
+        sys.path[:] = installed_first(sys.path)
+    from pyspark.daemon import manager
+
+    manager()
+
+
+if __name__ == "__main__":
+    main()

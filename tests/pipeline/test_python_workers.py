@@ -1,0 +1,65 @@
+"""Spark's Python workers take the installed PySpark, whose modules are kept compiled, and not Spark's zip of it."""
+
+import sys
+import zipfile
+from pathlib import Path
+
+import pyspark
+import pytest
+from pyspark.sql import SparkSession
+
+from onceward import python_workers
+from onceward.pipeline import session
+
+
+def test_a_worker_takes_the_pyspark_that_is_installed(spark: SparkSession) -> None:
+    def where(_: object) -> list[str]:
+        import pyspark
+
+        return [pyspark.__file__]
+
+    (found,) = spark.sparkContext.parallelize([0], 1).mapPartitions(where).collect()
+    assert Path(found).resolve() == Path(pyspark.__file__).resolve()
+
+
+def folder_with(home: Path) -> tuple[str, list[str]]:
+    """A PySpark as pip installs it, and the zips beside it."""
+    zips = [home / "pyspark" / "python" / "lib" / name for name in ("pyspark.zip", "py4j-0.10-src.zip")]
+    zips[0].parent.mkdir(parents=True)
+    for zipped in zips:
+        with zipfile.ZipFile(zipped, "w") as file:
+            file.writestr(f"{zipped.name[:4]}/__init__.py", "")
+    for name in ("pyspark", "py4j"):
+        (home / name).mkdir(exist_ok=True)
+        (home / name / "__init__.py").touch()
+    return str(home), [str(zipped) for zipped in zips]
+
+
+def test_the_zips_come_last_only_if_the_same_pyspark_is_installed(tmp_path: Path) -> None:
+    here, zips = folder_with(tmp_path / "here")
+    other, others = folder_with(tmp_path / "other")
+    assert python_workers.installed_first(["", *zips, here]) == ["", here, *zips]
+    assert python_workers.installed_first([*zips, other, here]) == [*zips, other, here]  # another one is found first
+    assert python_workers.installed_first(zips) == zips
+    assert python_workers.installed_first([*others, here]) == [*others, here]
+    (tmp_path / "here" / "py4j" / "__init__.py").unlink()
+    (tmp_path / "here" / "py4j").rmdir()
+    assert python_workers.installed_first([*zips, here]) == [*zips, here]
+    assert python_workers.installed_first(["pyspark.zip"]) == ["pyspark.zip"]
+
+
+def test_workers_are_told_so_only_where_they_find_onceward(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def told(master: str, **more: str) -> str | None:
+        builder = SparkSession.Builder().config("spark.master", master)
+        for name, value in more.items():
+            builder = builder.config(name, value)
+        return session.configure(builder)._options.get("spark.python.daemon.module")
+
+    root = str(Path(python_workers.__file__).parents[1])
+    monkeypatch.setattr(sys, "path", ["", root])
+    assert told("local[2]") == "onceward.python_workers"
+    assert told("local[2]", **{"spark.python.daemon.module": "mine"}) == "mine"
+    assert told("spark://h:7077") is None  # executors elsewhere may get Onceward with their job, which is too late
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [root])  # the script's own folder: no worker looks there
+    assert told("local[2]") is None
