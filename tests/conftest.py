@@ -13,11 +13,13 @@ import onceward as ow
 from onceward.kafka.wire import Cluster, Wire
 from onceward.servers.broker import DevBroker
 from onceward.servers.postgres import PostgresServer
-from support.driver import QUICK_JVM, Driver
+from support import short_lived
+from support.driver import Driver
 from support.judge import Kafka
 from support.postgres import ACCESS, LOCKED
 
 pytest_plugins = ["support.tiers", "support.timings"]
+short_lived.settle()
 
 
 @pytest.fixture(scope="session")
@@ -47,9 +49,7 @@ def postgres() -> Iterator[PostgresServer]:
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """One Spark per test process; `local[2,4]` lets tasks be tried again, as a cluster does."""
-    # A test's jobs are small and all different: what the optimising compiler costs, none of them lives to get back.
-    settings = {"spark.sql.shuffle.partitions": "2", "spark.driver.extraJavaOptions": QUICK_JVM}
-    session = ow.session("tests", master="local[2,4]", **settings)
+    session = ow.session("tests", master="local[2,4]", **{"spark.sql.shuffle.partitions": "2"})
     yield session
     session.stop()
 

@@ -15,6 +15,7 @@ from onceward import processes
 from support.driver import Driver
 from support.home import checkpoint_of
 from support.judge import Kafka
+from support.short_lived import as_shipped
 from support.waiting import eventually
 
 README = Path(__file__).parents[2] / "README.md"
@@ -53,6 +54,7 @@ def test_the_readmes_pipeline_runs_once_and_stops_cleanly_at_sigterm(
     source, target = kafka.topic(2), kafka.topic(2)
     kafka.feed(source, [("a", "1"), ("b", "2"), ("a", "3")])
     it = driver(readme_pipeline(kafka, tmp_path / "home", source, target))
+    it.environment = as_shipped()  # compiled, collected and reported on as a user's driver is
     facts = it.start("--once", "--json").result()
     assert facts == {
         "ended": "finished",

@@ -7,13 +7,12 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from onceward import processes
 from support.waiting import DEADLINE_S
-
-QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # it dies soon: no time for the optimising compiler
 
 
 @dataclass
@@ -23,12 +22,14 @@ class Driver:
     file: Path
     log: Path
     process: subprocess.Popen[bytes] | None = None
+    environment: Mapping[str, str] | None = None  # the test's own, unless told otherwise
 
     def start(self, *arguments: str, **environment: str) -> "Driver":
         assert self.process is None or self.process.poll() is not None
         self._litter.mkdir(exist_ok=True)
+        base = os.environ if self.environment is None else self.environment
         here = {
-            "JAVA_TOOL_OPTIONS": f"{QUICK_JVM} -Djava.io.tmpdir={self._litter}",
+            "JAVA_TOOL_OPTIONS": f"{base.get('JAVA_TOOL_OPTIONS', '')} -Djava.io.tmpdir={self._litter}".strip(),
             "SPARK_LOCAL_DIRS": str(self._litter),
             "TMPDIR": str(self._litter),
         }
@@ -37,7 +38,7 @@ class Driver:
                 [sys.executable, "-m", "onceward", "run", str(self.file), *arguments],
                 stdout=out,
                 stderr=log,
-                env={**os.environ, **here, **environment},
+                env={**base, **here, **environment},
                 start_new_session=True,
             )
         return self
