@@ -33,6 +33,7 @@ NOT_QUICK: Final = {
     "tests/testing/test_kit.py": ("*",),
 }  # fmt: skip
 
+SOFTLY_WHERE_KILLED: Final = ("begun-1", "written-1", "voted-2", "prepared-1", "marked-1", "decided-1", "recorded-1")
 # The witness: what in `make test` shows the same. Patterns are matched against the test's name with its parameters.
 COMBINATIONS: Final = {
     "tests/servers/test_dev_broker.py": {
@@ -56,6 +57,14 @@ COMBINATIONS: Final = {
         "test_a_zombie_*[[]kafka-postgres-*]": "test_kills: a zombie where Kafka decides",
         "test_a_zombie_*[[]postgres-files-voted#2]": "after the decision, where more has been done",
         "test_an_epoch_in_doubt_*": "test_many_sinks: both deciders, softly, shown and resolved without the pipeline",
+    },
+    "tests/pipeline/test_many_sinks.py": {
+        **dict.fromkeys(
+            [f"test_a_crash_at_each_step_*-{step}]" for step in SOFTLY_WHERE_KILLED],
+            "test_many_kills: really killed there, over all sinks and over the ledger's decision",
+        ),
+        "test_a_crash_at_each_step_*[[]kafka-decides-committed-2]": "test_many_kills: really killed there",
+        "test_a_crash_at_each_step_*[[]ledger-decides-committed-1]": "test_many_kills: really killed there",
     },
     "tests/pipeline/test_operators.py": {
         "test_*[[]windows-that-update]": "windows that append; duplicates in the heap",
@@ -100,8 +109,14 @@ COMBINATIONS: Final = {
         "test_an_interrupt_*": "a demo that is killed clears away too",
         "test_a_job_that_dies_by_itself_*": "a demo that is killed clears away too",
     },
+    "tests/testing/test_kit.py": {
+        "test_a_sink_that_keeps_the_contract_passes[[]DecidingDirectorySink]": (
+            "Kafka, which decides by itself too, passes every case (tests/sinks/kafka/test_conformance.py)"
+        ),
+        "test_a_case_that_does_not_apply_*[[]DecidingDirectorySink]": "a sink that does not decide, case by case",
+    },
     "tests/testing/test_your_own.py": {
-        "test_the_sink_of_the_page_passes_the_kit": "test_kit: two more sinks in a file pass it",
+        "test_the_sink_of_the_page_passes_the_kit": "test_kit: another sink in a file passes it",
     },
     "tests/apps/test_tutorial.py": {
         "test_who_follows_*": "test_application runs the page's code; the demo kills it",
