@@ -209,3 +209,22 @@ class TestHowMuchAnEpochReads:
     ) -> None:
         storage.files["checkpoints/000001/offsets/1"] = f"v1\n{{}}\n{sources}".encode()
         assert checkpoint.input_rows(1, checkpoint.positions(1)) is None
+
+
+@pytest.mark.parametrize(
+    ("second_line", "settings"),
+    [
+        ('{"conf":{"spark.sql.shuffle.partitions":"3"}}', {"spark.sql.shuffle.partitions": "3"}),
+        ('{"batchWatermarkMs":0}', {}),
+        ('{"conf":7}', {}),
+        ("torn", {}),
+    ],
+)
+def test_the_engines_settings_are_those_of_the_plan(
+    storage: Memory, second_line: str, settings: dict[str, str]
+) -> None:
+    """E2: a plan that has none, or that is torn, says nothing; what is wrong with it is told elsewhere."""
+    checkpoint = Checkpoint(storage, "checkpoints/000001", "here")
+    assert checkpoint.settings(0) == {}
+    storage.files["checkpoints/000001/offsets/0"] = f"v1\n{second_line}\n-".encode()
+    assert checkpoint.settings(0) == settings

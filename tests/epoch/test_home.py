@@ -171,3 +171,9 @@ def test_a_home_that_others_can_read_or_change_is_told_and_left_as_it_is(
     Home.at(place).open("orders", EXACTLY, "aaaa")
     assert [f"chmod 700 {place}" in line for line in caplog.messages] == [True] * told
     assert place.stat().st_mode & 0o777 == mode
+
+
+def test_a_home_in_memory_is_known_to_its_own_process_only() -> None:
+    """E3."""
+    with pytest.raises(ConfigurationError, match="known to the process that made it only"):
+        parse_home("memory:")

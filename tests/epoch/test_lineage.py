@@ -1,5 +1,6 @@
 """A savepoint against what the sinks hold (E8)."""
 
+import msgspec
 import pytest
 
 from onceward.epoch.contract import LastCommit
@@ -74,3 +75,9 @@ def test_a_savepoint_newer_than_a_sink_is_noticed() -> None:
 
 def test_another_lineage_in_a_sink_is_noticed() -> None:
     assert "holds epoch 9 of lineage other, which is another one" in refusal({"db": holds(9, "other")})
+
+
+def test_what_the_other_lineage_has_committed_is_told_as_far_as_the_home_knows() -> None:
+    """E8."""
+    since = [msgspec.structs.replace(entry(epoch, rows=3), lineage="other") for epoch in (8, 9)]
+    assert "(epochs 8 to 9, 6 records)" in refusal({"db": holds(9, "other")}, since)

@@ -248,6 +248,12 @@ class TestSinksThatDoNotDecide:
         self.check(Recovered(NEVER), None)
         self.check(Recovered(0, unfinished=entry(0)), None)
 
+    def test_one_that_held_something_when_the_lineage_began_must_still_hold_it(self) -> None:
+        """E8: a database that was emptied right after a restore; a person may say that it is as it should be."""
+        with pytest.raises(MarkerMissing, match=r"held epoch 4 of lineage old, and now it holds none"):
+            self.check(Recovered(NEVER), None, inherits={"files": ("old", 4)})
+        self.check(Recovered(NEVER), None, inherits={"files": ("old", 4)}, trust_ledger=True)
+
     def test_one_that_was_added_since_agrees(self) -> None:
         self.check(Recovered(5), None, sink="added", recorded=entry(5))
 

@@ -37,6 +37,14 @@ def test_what_is_right_stays_as_spark_wrote_it() -> None:
     assert relocated(other, "file:/h", "it") == other
 
 
+def test_a_store_without_schema_files_stays_as_it_is_beside_one_that_has_some() -> None:
+    body = json.loads(metadata(schema("file:/old"))[3:])
+    body["stateStoreInfo"].append({"storeName": "other", "numPartitions": 2})
+    moved = json.loads(relocated(b"v2\n" + json.dumps(body).encode(), "file:/new", "it")[3:])
+    assert moved["stateStoreInfo"][0]["stateSchemaFilePaths"] == [schema("file:/new")]
+    assert moved["stateStoreInfo"][1] == {"storeName": "other", "numPartitions": 2}
+
+
 def test_an_operator_without_schema_files_is_left_alone() -> None:
     data = b'v1\n{"operatorInfo":{"operatorId":0,"operatorName":"dedupe"},"stateStoreInfo":[{"storeName":"default"}]}'
     assert relocated(data, "file:/h", "it") == data
