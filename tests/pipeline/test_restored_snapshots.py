@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from pyspark.sql import SparkSession
 
 import onceward as ow
@@ -13,9 +14,10 @@ from onceward.epoch.home import Home
 from onceward.errors import SavepointOutdated, SnapshotUnusable
 from onceward.kafka.copies import building
 from onceward.kafka.wire import Wire
+from onceward.savepoint.manifest import load as load_savepoint
 from onceward.savepoint.place import Place
 from onceward.snapshot.creating import create
-from onceward.snapshot.manifest import Snapshot
+from onceward.snapshot.manifest import Snapshot, savepoint_of
 from onceward.snapshot.restoring import RestoredCopy, copy_of, in_place, require_members
 from onceward.snapshot.verifying import verify
 from support.judge import Kafka
@@ -212,3 +214,19 @@ def test_files_that_lack_a_pipeline_of_the_snapshot_are_refused(jobs: Jobs) -> N
     _, snapshot = jobs.snapshot()
     with pytest.raises(SnapshotUnusable, match=f"the snapshot holds '{jobs.name}-audit', which the files do not have"):
         require_members(snapshot, jobs.build()[:2])
+
+
+def test_a_topic_of_the_same_name_that_is_another_one_is_refused(jobs: Jobs) -> None:
+    """D5: a copy goes by names; here the channel is not in the snapshot, as if `audit` read another cluster."""
+    jobs.feed(1)
+    jobs.run("clean", "bill", "audit")
+    place, snapshot = jobs.snapshot()
+    audit = f"{jobs.name}-audit"
+    apart = [channel for channel in snapshot.channels if channel.consumer != audit]
+    copy = copy_of(snapshot, "twins")
+    with building(copy):
+        pipelines = require_members(snapshot, jobs.build())
+    made = RestoredCopy(jobs.spark, place, replace(snapshot, channels=apart), copy, pipelines, lambda _: None)
+    saved = load_savepoint(savepoint_of(place, audit))
+    with pytest.raises(SnapshotUnusable, match=f"'{audit}' reads a topic '{jobs.clean}' that is another one"):
+        made._require_apart(pipelines[2], saved)

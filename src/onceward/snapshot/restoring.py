@@ -110,6 +110,14 @@ class RestoredCopy:
                 f"the copy of {pipeline.name!r} would write to the original's outputs: {'; '.join(shared)}. Let the "
                 "file say another place in a copy, for instance: table=ow.copy_prefix() + 'bills'"
             )
+        joined = {channel.topic for channel in self.snapshot.channels if channel.consumer == pipeline.name}
+        read = {place.topic for place in kafka_positions(saved.entry.positions)}
+        if namesakes := sorted((read & self.copy.topics) - joined):
+            raise SnapshotUnusable(
+                f"{pipeline.name!r} reads a topic {namesakes[0]!r} that is another one than the topic of that name "
+                "which a pipeline of the snapshot writes (another cluster, or made again): a copy goes by names, and "
+                "could not tell them apart. Leave one of the two pipelines out of the snapshot."
+            )
         for name, options in sources(pipeline.source):
             topics = {it.strip() for it in options.get("subscribe", "").split(",")} if name == "kafka" else set()
             if name == "kafka" and ("subscribe" not in options or topics & self.copy.topics):
