@@ -327,6 +327,63 @@ MUTANTS: Final = (
         "        return len(self.flying) < IN_FLIGHT",
         ("tests/kafka/test_sender_answers.py",),
     ),
+    # Snapshots across pipelines: where output stands, and where a cut may be.
+    Mutant(
+        "the transaction's end marker is not counted",
+        "sinks/kafka/boundaries.py",
+        "END_MARKER: Final = 1",
+        "END_MARKER: Final = 0",
+        ("tests/sinks/kafka/test_boundaries.py",),
+    ),
+    Mutant(
+        "a span that no broker told leaves the old boundary",
+        "sinks/kafka/boundaries.py",
+        "                self._known.pop(place, None)",
+        "                pass",
+        ("tests/sinks/kafka/test_boundaries.py",),
+    ),
+    Mutant(
+        "a span is taken for known though a broker did not tell",
+        "kafka/sender.py",
+        "            lane.span_known = False",
+        "            pass",
+        ("tests/kafka/test_sender_answers.py",),
+    ),
+    Mutant(
+        "a reader may stand past the boundary",
+        "snapshot/cut.py",
+        "if bound is None or reads.read_up_to(place) > bound:",
+        "if bound is None:",
+        ("tests/snapshot/test_cut.py",),
+    ),
+    Mutant(
+        "a boundary that nobody knows is taken for none",
+        "snapshot/cut.py",
+        "            if not later.is_told:\n                break",
+        "            if not later.is_told:\n                continue",
+        ("tests/snapshot/test_cut.py", "tests/snapshot/test_networks.py"),
+    ),
+    Mutant(
+        "what an epoch did not write is forgotten",
+        "sinks/kafka/boundaries.py",
+        "        self._known = {**ends, **self._known}",
+        "        self._known = dict(ends)",
+        ("tests/sinks/kafka/test_boundaries.py",),
+    ),
+    Mutant(
+        "a topic that was made again is taken for the same",
+        "snapshot/histories.py",
+        'reads[topic] in ("", number)',
+        "True",
+        ("tests/snapshot/test_histories.py",),
+    ),
+    Mutant(
+        "the newest epoch is saved instead of that of the cut",
+        "snapshot/creating.py",
+        "        one.pin(epoch.number)\n",
+        "        one.pin(None)\n",
+        ("tests/snapshot/test_creating.py",),
+    ),
 )
 
 
