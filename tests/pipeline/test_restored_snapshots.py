@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 import onceward as ow
 from onceward.epoch.home import Home
-from onceward.errors import SavepointOutdated, SnapshotUnusable
+from onceward.errors import SavepointOutdated, SnapshotDamaged, SnapshotUnusable
 from onceward.kafka.copies import building
 from onceward.kafka.wire import Wire
 from onceward.savepoint.manifest import load as load_savepoint
@@ -69,12 +69,12 @@ class Jobs:
     def wire(self) -> Wire:
         return ow.KafkaSink(self.kafka.bootstrap).wire
 
-    def copy(self, place: Place, snapshot: Snapshot, prefix: str) -> None:
+    def copy(self, place: Place, snapshot: Snapshot, prefix: str, *, outputs_apart: bool = False) -> None:
         """As the command does it, in this process."""
         copy = copy_of(snapshot, prefix)
         with building(copy):
             pipelines = require_members(snapshot, self.build())
-        made = RestoredCopy(self.spark, place, snapshot, copy, pipelines, lambda _: None)
+        made = RestoredCopy(self.spark, place, snapshot, copy, pipelines, lambda _: None, outputs_apart=outputs_apart)
         with made.ready() as restores:
             for pipeline in sorted(pipelines, key=lambda it: "clean" not in it.name):
                 pipeline.start(trigger="once", **restores.get(pipeline.name, {})).wait(120)
@@ -139,6 +139,63 @@ def test_a_copy_into_topics_that_hold_something_else_is_refused(jobs: Jobs) -> N
         (jobs.folder / f"mine-{jobs.name}-{kind}").rename(jobs.folder / f"gone-{kind}")
     with pytest.raises(SnapshotUnusable, match="holds something already, and not of this snapshot"):
         jobs.copy(*other, "mine")
+
+
+def test_a_fill_whose_marker_is_gone_is_not_repeated(jobs: Jobs, monkeypatch: pytest.MonkeyPatch) -> None:
+    """D5: offsets of an idle group expire. What is committed must not be taken for what an aborted try has left."""
+    jobs.feed(*range(3))
+    jobs.run("clean", "bill", "audit")
+    jobs.feed(3)
+    jobs.run("clean")
+    place, snapshot = jobs.snapshot()
+    jobs.copy(place, snapshot, "once")
+    for kind in ("clean", "bill", "audit"):
+        (jobs.folder / f"once-{jobs.name}-{kind}").rename(jobs.folder / f"gone-{kind}")
+    monkeypatch.setattr(ow.KafkaSink, "last_commit", lambda _: None)
+    with pytest.raises(SnapshotUnusable, match="or of a restore whose marker is gone"):
+        jobs.copy(place, snapshot, "once")
+
+
+def test_a_topic_that_was_made_again_is_not_copied_from(jobs: Jobs) -> None:
+    """D5: its offsets may be there, and are another topic's."""
+    jobs.feed(*range(3))
+    jobs.run("clean", "bill", "audit")
+    jobs.feed(3)
+    jobs.run("clean")
+    place, snapshot = jobs.snapshot()
+    channels = [replace(channel, topic_id="another") for channel in snapshot.channels]
+    members = [replace(member, writes=dict.fromkeys(member.writes, "another")) for member in snapshot.members]
+    forged = replace(snapshot, channels=channels, members=members)
+    copy = copy_of(forged, "stale")
+    with building(copy):
+        pipelines = require_members(forged, jobs.build())
+    made = RestoredCopy(jobs.spark, place, forged, copy, pipelines, lambda _: None)
+    savepoints = verify(place, snapshot)
+    with pytest.raises(SnapshotDamaged, match=r"can no longer be restored: topic .* was deleted and made again"):
+        made._fill({pipeline.name: pipeline for pipeline in pipelines}, savepoints)
+    assert jobs.values(f"stale-{jobs.clean}") == Counter()
+
+
+def test_a_sink_that_does_not_tell_where_it_writes_needs_a_persons_word(
+    jobs: Jobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """D5."""
+    build, seen = jobs.build, list[str]()
+
+    def with_function() -> list[ow.Pipeline]:
+        first, *others = build()
+        prefix = ow.copy_prefix()
+        return [first.to(ow.FunctionSink(lambda _rows, _epoch: seen.append(prefix), idempotent=True)), *others]
+
+    monkeypatch.setattr(jobs, "build", with_function)
+    jobs.feed(1)
+    jobs.run("clean", "bill", "audit")
+    place, snapshot = jobs.snapshot()
+    with pytest.raises(SnapshotUnusable, match=r"where sink 'function' .* cannot be told.*--outputs-apart"):
+        jobs.copy(place, snapshot, "word")
+    jobs.feed(2)
+    jobs.copy(place, snapshot, "word", outputs_apart=True)
+    assert set(seen) == {"", "word-"}
 
 
 def test_a_copy_that_would_share_the_originals_outputs_or_topics_is_refused(

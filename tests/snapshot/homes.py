@@ -8,7 +8,7 @@ from onceward.epoch.deeds import Deed
 from onceward.epoch.ledger import DONE, Entry, Ledger, SinkEntry
 from onceward.epoch.outcome import Outcome, PartitionOutcome, Span, TopicPartition
 from onceward.epoch.sealed import seal
-from onceward.pipeline.source_topics import SourceTopics
+from onceward.epoch.source_topics import SourceTopics
 from onceward.savepoint.place import Place
 from onceward.sinks.kafka.boundaries import BOUNDARIES, IDS, WRITTEN
 from onceward.snapshot.creating import create

@@ -10,6 +10,7 @@ from onceward.epoch import query_shape
 from onceward.epoch.outcome import TopicPartition
 from onceward.epoch.query_shape import QueryShape
 from onceward.epoch.sealed import unseal
+from onceward.errors import SnapshotDamaged
 from onceward.kafka.copies import Copy
 from onceward.savepoint.creating import create
 from onceward.savepoint.manifest import Savepoint
@@ -22,6 +23,7 @@ from snapshot.homes import Joined
 COPY = Copy("lab", frozenset({"clicks", "bills"}))
 CONF = '{"batchWatermarkMs":0,"batchTimestampMs":5,"conf":{"spark.sql.shuffle.partitions":"2"}}'
 OTHERS = '{"logOffset": 3}'  # of another source, with a space of its own
+AT_9 = {TopicPartition("clicks", 0): {9: 0}}
 UNTOUCHED = '{"events": {"0": 5}}'
 
 
@@ -88,10 +90,13 @@ def test_two_sources_at_different_positions_of_one_topic(tmp_path: Path) -> None
     assert found.entry.positions == lines_of(folder, 0)[2:]
 
 
-def test_a_partition_in_which_nothing_was_on_its_way_begins_at_the_copys_first_record(tmp_path: Path) -> None:
-    """D5: its topic is new there."""
-    folder, _ = rewritten(tmp_path, {0: ['{"clicks":{"0":9}}']}, {})
-    assert lines_of(folder, 0)[2] == '{"lab-clicks":{"0":0}}'
+@pytest.mark.parametrize("positions", [{}, {TopicPartition("clicks", 0): {8: 0}}], ids=["partition", "position"])
+def test_a_position_of_which_nothing_is_known_is_not_guessed(
+    tmp_path: Path, positions: dict[TopicPartition, dict[int, int]]
+) -> None:
+    """D5: a copy that begins elsewhere would lose or repeat records."""
+    with pytest.raises(SnapshotDamaged, match="where clicks-0 at 9 is in the copy's topic is not known"):
+        rewritten(tmp_path, {0: ['{"clicks":{"0":9}}']}, positions)
 
 
 @pytest.mark.parametrize(
@@ -121,7 +126,7 @@ def test_lines_that_are_no_offsets_of_the_copys_topics_stay_byte_for_byte(tmp_pa
 def test_other_files_stay_byte_for_byte(tmp_path: Path) -> None:
     """D5."""
     place, before = saved(tmp_path, {0: ['{"clicks":{"0":9}}']})
-    rewrite(place, before, tmp_path / "copy", renamed=COPY.source, positions={})
+    rewrite(place, before, tmp_path / "copy", renamed=COPY.source, positions=AT_9)
     after = verify(Place.at(tmp_path / "copy"))
     changed = {name for name, facts in after.files.items() if facts != before.files[name]}
     assert changed == {"checkpoint/offsets/0", "checkpoint/sources/0/0", "notes/query.json"}
@@ -131,14 +136,14 @@ def test_other_files_stay_byte_for_byte(tmp_path: Path) -> None:
 def test_the_original_is_not_touched_and_the_other_has_an_id_of_its_own(tmp_path: Path) -> None:
     """D5."""
     place, before = saved(tmp_path, {0: ['{"clicks":{"0":9}}']})
-    rewrite(place, before, tmp_path / "copy", renamed=COPY.source, positions={})
+    rewrite(place, before, tmp_path / "copy", renamed=COPY.source, positions=AT_9)
     assert verify(place) == before
     assert verify(Place.at(tmp_path / "copy")).id != before.id
 
 
 def test_the_querys_shape_names_the_copys_topics(tmp_path: Path) -> None:
     """D5: a start compares it with the query, which reads them."""
-    folder, found = rewritten(tmp_path, {0: ['{"clicks":{"0":9}}']}, {})
+    folder, found = rewritten(tmp_path, {0: ['{"clicks":{"0":9}}']}, AT_9)
     assert found.shape is not None
     assert found.shape.sources == ["kafka subscribe=lab-bills,lab-clicks", "kafka subscribePattern=x", "rate"]
     assert unseal((folder / "notes/query.json").read_bytes(), QueryShape, "it", 99) == found.shape
@@ -148,5 +153,5 @@ def test_without_a_shape_there_is_none(tmp_path: Path) -> None:
     """D5: savepoints of older releases."""
     place, before = saved(tmp_path, {0: ['{"clicks":{"0":9}}']})
     bare = msgspec.structs.replace(before, shape=None)
-    made = rewrite(place, bare, tmp_path / "copy", renamed=COPY.source, positions={})
+    made = rewrite(place, bare, tmp_path / "copy", renamed=COPY.source, positions=AT_9)
     assert verify(made).shape is None

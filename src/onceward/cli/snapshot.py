@@ -118,6 +118,12 @@ def restore(
     take_over: Annotated[
         bool, typer.Option("--take-over", help="Fence a living driver of the same home at once.")
     ] = False,
+    outputs_apart: Annotated[
+        bool,
+        typer.Option(
+            "--outputs-apart", help="With --as: sinks of your own write elsewhere in a copy, as the file says."
+        ),
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Run the snapshot's pipelines from where it was taken. The same command starts a copy again later."""
@@ -137,7 +143,9 @@ def restore(
         pipelines = restoring.require_members(found, made)
         with ExitStack() as prepared:
             if copy is not None:
-                made_ready = restoring.RestoredCopy(spark, place, found, copy, pipelines, progress).ready()
+                made_ready = restoring.RestoredCopy(
+                    spark, place, found, copy, pipelines, progress, outputs_apart=outputs_apart
+                ).ready()
                 restores = prepared.enter_context(made_ready)
             else:
                 restores = restoring.in_place(place, found, pipelines)

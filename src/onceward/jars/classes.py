@@ -4,10 +4,12 @@ The JVM checks that an archive fits and does without one that does not; so nothi
 """
 
 import hashlib
-from collections.abc import Iterable
+import tempfile
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Final
 
+from onceward.errors import OncewardError
 from onceward.jars.cache import cache_root
 
 FOLDER: Final = "classes"
@@ -30,11 +32,20 @@ def make_at(archive: Path) -> list[str]:
     return [f"-XX:ArchiveClassesAtExit={archive}", "-Xlog:cds=off", "-Xlog:cds+dynamic=off"]
 
 
-def keep(fresh: Path, target: Path, jars: Path) -> None:
-    """Give a new archive its name, and note whose classes it holds."""
-    target.with_suffix(".txt").write_text(str(jars))
-    fresh.replace(target)
+def make(target: Path, jars: Path, whose: str, run: Callable[[Path, Path], str]) -> Path:
+    """An archive of what `run` has a JVM load, unless there is one. `run`: into the file, in the folder; says why not."""
+    if target.exists():
+        return target
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="onceward-archive-", dir=target.parent) as folder:
+        fresh = Path(folder) / "classes.jsa"
+        said = run(fresh, Path(folder))
+        if not fresh.exists():
+            raise OncewardError(f"{whose} classes could not be archived: {said}")
+        target.with_suffix(".txt").write_text(str(jars))  # whose classes it holds
+        fresh.replace(target)
     tidy_up(target.parent)
+    return target
 
 
 def tidy_up(folder: Path) -> None:

@@ -6,14 +6,12 @@ it if it does not; so nothing depends on it but the time (docs/decisions/0010).
 
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
 import pyspark
 
-from onceward.errors import OncewardError
 from onceward.jars import classes, java_command
 
 TIMEOUT_S: Final = 300.0
@@ -47,19 +45,16 @@ def options() -> list[str]:
 
 def make(report: Callable[[str], None]) -> Path:
     """Run Spark once and keep the classes that it has loaded."""
-    target = archive()
-    if target.exists():
-        return target
-    report("archiving Spark's classes, so that drivers start in half the time (once, about half a minute)")
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="onceward-archive-", dir=target.parent) as folder:
-        fresh = Path(folder) / "classes.jsa"
+
+    def run(fresh: Path, folder: Path) -> str:
+        report("archiving Spark's classes, so that drivers start in half the time (once, about half a minute)")
         command = [sys.executable, "-c", WARM_UP, " ".join(classes.make_at(fresh)), f"{folder}/checkpoint"]
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=TIMEOUT_S, cwd=folder)
-        if done.returncode != 0 or not fresh.exists():
-            raise OncewardError(f"Spark's classes could not be archived: {done.stderr[-2000:] or done.stdout[-2000:]}")
-        classes.keep(fresh, target, _jars())
-    return target
+        if done.returncode != 0:
+            fresh.unlink(missing_ok=True)  # of a run that broke off
+        return done.stderr[-2000:] or done.stdout[-2000:]
+
+    return classes.make(archive(), _jars(), "Spark's", run)
 
 
 def _jars() -> Path:

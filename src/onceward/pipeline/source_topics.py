@@ -7,34 +7,24 @@ import logging
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, cast
 
-import msgspec
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 
-from onceward.epoch.sealed import seal, unseal
+from onceward.epoch.sealed import seal
+from onceward.epoch.source_topics import FILE, SourceTopics, ids_in
 from onceward.epoch.storage import Storage
 from onceward.errors import SourceReplaced
 from onceward.pipeline.source import sources
 
-FORMAT: Final = 1
-FILE: Final = "sources.json"
 TIMEOUT_MS: Final = "10000"
 
 log = logging.getLogger("onceward.pipeline")
 
 
-class SourceTopics(msgspec.Struct, frozen=True, kw_only=True):
-    """The ids of the topics that a home's positions are about."""
-
-    format: int = FORMAT
-    ids: dict[str, str]
-
-
 def require_same_topics(frame: DataFrame, storage: Storage) -> SourceTopics | None:
     """Compare with what the home has seen. What is to be noted once the home is ours; None: nothing new."""
     now = topic_ids(frame)
-    data = storage.read(FILE)
-    known = unseal(data, SourceTopics, FILE, FORMAT).ids if data is not None else {}
+    known = ids_in(storage.read(FILE))
     for topic, number in now.items():
         if known.get(topic, number) != number:
             raise SourceReplaced(

@@ -1,23 +1,26 @@
 """What was on its way, put into a copy's own topics: one transaction, with a marker that says it is done."""
 
 import json
+import time
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
 
-from onceward.epoch.contract import EpochContext, Guarantee, Owner, Verdict
-from onceward.epoch.outcome import TopicPartition
-from onceward.errors import EpochFailed, SnapshotUnusable
+from onceward.epoch.contract import EpochContext, Guarantee, Owner
+from onceward.epoch.coordinator import Attempted, Coordinator
+from onceward.epoch.outcome import Outcome, TopicPartition
+from onceward.errors import FINAL, SnapshotDamaged, SnapshotUnusable
 from onceward.kafka.batch import BatchHeader
 from onceward.kafka.copies import Copy
-from onceward.kafka.fetching import headers
+from onceward.kafka.fetching import batches, headers
 from onceward.kafka.wire import Cluster, Wire
+from onceward.savepoint.manifest import Savepoint
 from onceward.sinks.kafka import KafkaSink
 from onceward.snapshot.manifest import Member, OnItsWay, Snapshot
+from onceward.snapshot.verifying import in_the_topics
 
-TRIES: Final = 6
 Positions = dict[TopicPartition, dict[int, int]]
 
 
@@ -53,12 +56,22 @@ def ranges(channels: Iterable[OnItsWay], reads: Mapping[str, Mapping[TopicPartit
     ]
 
 
+class _NoJournal:
+    """One sink, and it decides: there is nobody else whose vote had to be kept."""
+
+    def open(self) -> None: ...
+    def ready(self) -> None: ...
+    def prepare(self, attempted: Attempted) -> None: ...
+    def decide(self, attempted: Attempted) -> None: ...
+
+
 @dataclass(slots=True)
 class Filling:
     """The topics of one pipeline of the copy. `source`: the options of a Kafka source that may read the originals."""
 
     spark: SparkSession
     snapshot: Snapshot
+    savepoints: Mapping[str, Savepoint]
     member: Member
     copy: Copy
     cluster: Cluster
@@ -107,31 +120,35 @@ class Filling:
         if last is not None and last.lineage == self.snapshot.id:
             return
         self._require_empty(filler, had_another=last is not None)
+        self._require_there(filler.wire)
         records = self._between([it for it in self.ranges if it.start < it.end])
-        for attempt in range(1, TRIES + 1):
-            context = EpochContext(epoch=0, attempt=attempt)
-            filler.begin(context)
-            try:
-                committable = filler.pre_commit(context, filler.write(context, records))
-            except Exception:
-                filler.abort(context)
-                if attempt == TRIES:
-                    raise
-                continue
-            if filler.decide(context, committable) is Verdict.COMMITTED:
-                return
-        raise EpochFailed(f"what was on its way could not be put into the copy's topics in {TRIES} tries")
+        coordinator = Coordinator(
+            {"kafka": filler}, is_final=lambda error: isinstance(error, FINAL), clock=time.monotonic, sleep=time.sleep
+        )
+        coordinator.carry_out(
+            EpochContext(epoch=0), lambda _: nullcontext({"kafka": records}), _NoJournal(), lambda _: Outcome()
+        )
 
     def _require_empty(self, filler: KafkaSink, *, had_another: bool) -> None:
-        """But for what an interrupted try of this very restore has left, which nobody will ever see."""
+        """But for what interrupted tries of this very restore have left, each with its end: aborted.
+
+        A committed one whose marker is gone (offsets of an idle group expire) would be filled in a second time.
+        """
         mine = _producer_id(filler)
         for place, end in filler.wire.ends(map(self.copy.name, self.member.writes)).items():
-            strangers = (it for it in headers(filler.wire, place, 0, end) if it.producer_id != mine)
-            if had_another or next(strangers, None) is not None:
+            found = batches(filler.wire, place, 0, end)
+            counts = (it for it, aborts in found if it.producer_id != mine or (it.is_control and not aborts))
+            if had_another or next(counts, None) is not None:
                 raise SnapshotUnusable(
-                    f"topic {place.topic!r} holds something already, and not of this snapshot: choose another --as "
-                    "PREFIX, or delete the topic if nobody needs it"
+                    f"topic {place.topic!r} holds something already, and not of this snapshot, or of a restore whose "
+                    "marker is gone: choose another --as PREFIX, or delete the topic if nobody needs it"
                 )
+
+    def _require_there(self, wire: Wire) -> None:
+        """The very topics of the snapshot, with all that was on its way: names and offsets alone may be another's."""
+        mine = [channel for channel in self.snapshot.channels if channel.producer == self.member.pipeline]
+        if wrong := [reason for channel in mine for reason in in_the_topics(channel, self.savepoints, wire)]:
+            raise SnapshotDamaged(f"the snapshot can no longer be restored: {'; '.join(wrong)}")
 
     def _moved(self, filler: KafkaSink, it: Range) -> dict[int, int]:
         """In the copy's partition the records stand in the same order, from where this transaction's begin."""

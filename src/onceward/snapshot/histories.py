@@ -2,9 +2,6 @@
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final
-
-import msgspec
 
 from onceward.epoch import inspection
 from onceward.epoch.checkpoint import Checkpoint, kafka_positions
@@ -13,18 +10,12 @@ from onceward.epoch.deeds import Deed
 from onceward.epoch.home import Home, require_name
 from onceward.epoch.ledger import DONE, Entry
 from onceward.epoch.outcome import TopicPartition
-from onceward.epoch.sealed import unseal
+from onceward.epoch.source_topics import FILE as SOURCES
+from onceward.epoch.source_topics import ids_in
 from onceward.errors import ConfigurationError, InvalidName, LedgerCorrupt, SnapshotUnusable
 from onceward.savepoint.creating import NEWEST, require_savable, savable_epochs
 from onceward.sinks.kafka.boundaries import IDS, boundaries_in, topic_ids_in, written_in
 from onceward.snapshot.cut import Channel, Epoch, History, NoCut
-
-SOURCES: Final = "sources.json"
-
-
-class _Sources(msgspec.Struct, frozen=True):
-    ids: dict[str, str]
-    format: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +49,7 @@ def observe(home: Home) -> Observed:
     room = home.of_lineage(deed)
     savable = {entry.epoch for entry in savable_epochs(home, deed, Checkpoint.newest(room))}
     entries = without_gaps([it for it in inspection.ledger_of(home, deed).newest(NEWEST) if it.phase == DONE])
-    ids = source_ids(room.storage.read(SOURCES))
+    ids = ids_in(room.storage.read(SOURCES))
     history = history_of(deed.pipeline, entries, savable)
     topics = {place.topic for epoch in history.epochs for place in epoch.positions}
     writes = {name: number for entry in entries for name, number in topic_ids_in(_vote(entry)).items()}
@@ -125,11 +116,6 @@ def channels(observed: Iterable[Observed]) -> list[Channel]:
         for consumer in known
         if are_joined(topic, number, consumer.reads)
     ]
-
-
-def source_ids(data: bytes | None) -> dict[str, str]:
-    """The ids of the topics that a pipeline reads, as its home or its savepoint has noted them."""
-    return unseal(data, _Sources, SOURCES, 1).ids if data is not None else {}
 
 
 def are_joined(topic: str, number: str, reads: Mapping[str, str]) -> bool:

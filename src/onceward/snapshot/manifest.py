@@ -56,9 +56,6 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     members: list[Member]
     channels: list[OnItsWay]
 
-    def member(self, pipeline: str) -> Member:
-        return next(member for member in self.members if member.pipeline == pipeline)
-
 
 def load(path: str | Path) -> tuple[Place, Snapshot]:
     """Checked as far as the file itself goes; a manifest may come from anywhere."""

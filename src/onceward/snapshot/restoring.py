@@ -52,6 +52,7 @@ class RestoredCopy:
     copy: Copy
     pipelines: Sequence[Pipeline]
     report: Callable[[str], None]
+    outputs_apart: bool = False  # a person says that sinks which do not tell write elsewhere in a copy
 
     @contextmanager
     def ready(self) -> Iterator[dict[str, Restores]]:
@@ -88,6 +89,7 @@ class RestoredCopy:
             filling = Filling(
                 self.spark,
                 self.snapshot,
+                savepoints,
                 member,
                 self.copy,
                 _kafka_sink(by_name[member.pipeline], member).cluster,
@@ -109,6 +111,12 @@ class RestoredCopy:
             raise SnapshotUnusable(
                 f"the copy of {pipeline.name!r} would write to the original's outputs: {'; '.join(shared)}. Let the "
                 "file say another place in a copy, for instance: table=ow.copy_prefix() + 'bills'"
+            )
+        silent = [name for name, sink in others.items() if sink.describe() is None]
+        if silent and not self.outputs_apart:
+            raise SnapshotUnusable(
+                f"where sink {silent[0]!r} of {pipeline.name!r} writes cannot be told, and a copy must not write where "
+                "the original does: let it write elsewhere in a copy (ow.copy_prefix()), then say --outputs-apart"
             )
         joined = {channel.topic for channel in self.snapshot.channels if channel.consumer == pipeline.name}
         read = {place.topic for place in kafka_positions(saved.entry.positions)}

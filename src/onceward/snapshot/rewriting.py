@@ -13,9 +13,10 @@ from onceward.epoch import query_shape
 from onceward.epoch.outcome import TopicPartition
 from onceward.epoch.query_shape import QueryShape
 from onceward.epoch.sealed import seal
+from onceward.epoch.source_topics import FILE as SOURCES
+from onceward.errors import SnapshotDamaged
 from onceward.savepoint.manifest import CHECKPOINT, FILE, NOTES, FileFacts, Savepoint
 from onceward.savepoint.place import Place
-from onceward.snapshot.histories import SOURCES
 from onceward.snapshot.manifest import checksum
 
 Positions = Mapping[TopicPartition, Mapping[int, int]]  # where a position in a topic is in the copy's
@@ -69,11 +70,14 @@ def _line(line: str, renamed: Callable[[str], str], positions: Positions, *, is_
     found: dict[str, dict[str, int]] = {}
     for topic, partitions in told.items():
         for partition, offset in partitions.items():
-            moved = (
-                positions.get(TopicPartition(topic, int(partition))) if renamed(topic) != topic else {offset: offset}
-            )
-            there = moved or {offset: 0}
-            found.setdefault(renamed(topic), {})[partition] = min(there.values()) if is_past else there[offset]
+            place, at = TopicPartition(topic, int(partition)), offset
+            if renamed(topic) != topic and is_past:  # never read again, and not before the copy's topic begins
+                at = min(positions.get(place, {0: 0}).values())
+            elif renamed(topic) != topic:
+                if offset not in positions.get(place, {}):
+                    raise SnapshotDamaged(f"where {place} at {offset} is in the copy's topic is not known")
+                at = positions[place][offset]
+            found.setdefault(renamed(topic), {})[partition] = at
     return head + json.dumps(found, separators=(",", ":")) + line[len(body) :]
 
 

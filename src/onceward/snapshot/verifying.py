@@ -5,6 +5,8 @@ from typing import Any
 
 from onceward.epoch.checkpoint import kafka_positions
 from onceward.epoch.outcome import TopicPartition
+from onceward.epoch.source_topics import FILE as SOURCES
+from onceward.epoch.source_topics import ids_in
 from onceward.errors import SavepointDamaged, SavepointUnusable, SnapshotDamaged
 from onceward.kafka.fetching import batches
 from onceward.kafka.offsets import EARLIEST, LATEST, offsets
@@ -14,8 +16,8 @@ from onceward.savepoint.manifest import NOTES, Savepoint
 from onceward.savepoint.place import Place
 from onceward.savepoint.verifying import verify as verify_savepoint
 from onceward.sinks.kafka.boundaries import boundaries_in, topic_ids_in
-from onceward.snapshot.histories import SOURCES, are_joined, source_ids
-from onceward.snapshot.manifest import FILE, PARTS, PIPELINES, OnItsWay, Snapshot, checksum, load, savepoint_of
+from onceward.snapshot.histories import are_joined
+from onceward.snapshot.manifest import FILE, PARTS, PIPELINES, OnItsWay, Snapshot, checksum, savepoint_of
 
 
 def verify(place: Place, snapshot: Snapshot, wire: Wire | None = None) -> dict[str, Savepoint]:
@@ -67,7 +69,7 @@ def _left_out(place: Place, snapshot: Snapshot, savepoints: Mapping[str, Savepoi
         ]
         for consumer in snapshot.members:
             data = savepoint_of(place, consumer.pipeline).read(f"{NOTES}/{SOURCES}")
-            ids, positions = source_ids(data), kafka_positions(savepoints[consumer.pipeline].entry.positions)
+            ids, positions = ids_in(data), kafka_positions(savepoints[consumer.pipeline].entry.positions)
             reads = {at.topic: ids.get(at.topic, "") for at in positions}
             wrong += [
                 f"nothing is said of what was on its way from {producer.pipeline} to {consumer.pipeline} in {topic!r}"
@@ -152,6 +154,3 @@ def _straddling(channel: OnItsWay, saved: Savepoint, place: TopicPartition, begi
 def _vote(saved: Savepoint) -> Mapping[str, Any]:
     part = saved.entry.sinks.get(saved.entry.decider or "")
     return part.committable if part is not None else {}
-
-
-__all__ = ["in_the_topics", "load", "verify"]

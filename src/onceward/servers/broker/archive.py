@@ -1,10 +1,8 @@
 """The broker's classes in a form the JVM can map into memory: it starts with half the work (docs/decisions/0010)."""
 
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from onceward.errors import OncewardError
 from onceward.jars import broker_jars, classes, java_command
 
 
@@ -23,16 +21,9 @@ def make(report: Callable[[str], None]) -> Path:
     """Start a broker once and keep the classes that it has loaded."""
     from onceward.servers.broker.cluster import DevBroker
 
-    target = archive()
-    if target.exists():
-        return target
-    report("archiving Kafka's classes, so that dev brokers start in half the time (once, some seconds)")
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="onceward-archive-", dir=target.parent) as folder:
-        fresh = Path(folder) / "classes.jsa"
-        with DevBroker(Path(folder) / "kafka", port=0, jvm=classes.make_at(fresh)):
-            pass
-        if not fresh.exists():
-            raise OncewardError("Kafka's classes could not be archived: the broker ended without writing them")
-        classes.keep(fresh, target, broker_jars()[0].parent)
-    return target
+    def start_and_stop(fresh: Path, folder: Path) -> str:
+        report("archiving Kafka's classes, so that dev brokers start in half the time (once, some seconds)")
+        with DevBroker(folder / "kafka", port=0, jvm=classes.make_at(fresh)):
+            return "the broker ended without writing them"
+
+    return classes.make(archive(), broker_jars()[0].parent, "Kafka's", start_and_stop)

@@ -1,0 +1,16 @@
+"""The file that says which topics a home's positions are about."""
+
+import pytest
+
+from onceward.epoch.sealed import seal
+from onceward.epoch.source_topics import SourceTopics, ids_in
+from onceward.errors import LedgerCorrupt
+
+
+def test_ids_are_those_of_the_file_and_none_without_one() -> None:
+    """A topic that was deleted and made again is another one."""
+    data = seal(SourceTopics(ids={"in": "number"}))
+    assert ids_in(data) == {"in": "number"}
+    assert ids_in(None) == {}
+    with pytest.raises(LedgerCorrupt, match=r"sources\.json is damaged"):
+        ids_in(data[:-3])
