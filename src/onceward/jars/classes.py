@@ -33,7 +33,7 @@ def make_at(archive: Path) -> list[str]:
 
 
 def make(target: Path, jars: Path, whose: str, run: Callable[[Path, Path], str]) -> Path:
-    """An archive of what `run` has a JVM load, unless there is one. `run`: into the file, in the folder; says why not."""
+    """An archive of what `run` has a JVM load, unless there is one; it gets the file and a folder, and says why not."""
     if target.exists():
         return target
     target.parent.mkdir(parents=True, exist_ok=True)
