@@ -33,8 +33,10 @@ $(STAMP): requirements.lock pyproject.toml $(LOCKS)
 	@test -x $(BIN)/python || "$(PYTHON)" -m venv $(VENV) || { \
 	  echo "$(PYTHON) cannot make a virtual environment (Debian: install python3-venv)." >&2; \
 	  rm -rf $(VENV); exit 1; }
-	$(BIN)/python -m pip install --disable-pip-version-check -q --require-hashes -r requirements.lock
+	@# --no-deps: the lock names everything. With pip's resolver a newer release of an extra's package fails the hashes.
+	$(BIN)/python -m pip install --disable-pip-version-check -q --no-deps --require-hashes -r requirements.lock
 	$(BIN)/python -m pip install --disable-pip-version-check -q --no-deps --no-build-isolation -e .
+	@$(BIN)/python -m pip check --disable-pip-version-check -q
 	$(BIN)/onceward jars fetch
 	@touch $(STAMP)
 

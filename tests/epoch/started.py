@@ -177,6 +177,9 @@ class Pipeline:
     decides: bool = False
     kind: type[ListSink] | None = None
     others: dict[str, Place] = field(default_factory=dict)
+    deciding: str = "s"  # what that sink is called
+    out: set[str] = field(default_factory=set)  # sinks that were taken out of it
+    told: list[str] = field(default_factory=list)  # what its starts say
     guarantee: Guarantee = Guarantee.EXACTLY_ONCE
     storage: Memory = field(default_factory=Memory)
     place: Place = field(default_factory=Place)
@@ -197,8 +200,9 @@ class Pipeline:
         )
         deciding = ListDecider if self.decides else ListSink
         kind = type("Kind", (self.kind, deciding), {}) if self.kind is not None else deciding
-        sinks: dict[str, TwoPhaseCommitSink] = {"s": kind(self.place, self.steps)}
+        sinks: dict[str, TwoPhaseCommitSink] = {self.deciding: kind(self.place, self.steps)}
         sinks |= {name: (self.kind or ListSink)(place, self.steps) for name, place in self.others.items()}
+        sinks = {name: sink for name, sink in sinks.items() if name not in self.out}
         taken = TakeOver(
             home=home,
             owner=Owner(pipeline="p", lineage=deed.lineage, term=term.number, guarantee=self.guarantee),
@@ -211,6 +215,7 @@ class Pipeline:
             term=term,
             clock=lambda: self.now,
             now=lambda: "noon",
+            report=self.told.append,
             consent=Consent(**consent),
         ).recover()  # fmt: skip
         later, asked = Later(self.steps), Asked()

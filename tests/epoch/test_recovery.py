@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from epoch.memory import Memory
 from onceward.epoch.contract import LastCommit
 from onceward.epoch.ledger import DECIDED, DONE, PREPARED, Entry, Ledger, SinkEntry
 from onceward.epoch.outcome import Outcome, TopicPartition
@@ -231,7 +232,7 @@ class TestTheLedgerDecides:
 
 class TestSinksThatDoNotDecide:
     def check(self, recovered: Recovered, marker: LastCommit | None, sink: str = "files", **facts: Any) -> None:
-        check_marker(known(**facts), recovered, sink, marker)
+        check_marker(known(**facts), recovered, sink, marker, Ledger(Memory(), {}, "L"))
 
     def test_one_that_has_what_is_done_agrees(self) -> None:
         self.check(Recovered(5), last(5), recorded=entry(5))

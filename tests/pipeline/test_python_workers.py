@@ -56,6 +56,9 @@ def test_workers_are_told_so_only_where_they_find_onceward(monkeypatch: pytest.M
         return session.configure(builder)._options.get("spark.python.daemon.module")
 
     root = str(Path(python_workers.__file__).parents[1])
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    monkeypatch.setattr(session, "java_command", lambda: tmp_path / "bin" / "java")  # not asked for its version
+    monkeypatch.setattr("onceward.pipeline.archive.options", list)
     monkeypatch.setattr(sys, "path", ["", root])
     assert told("local[2]") == "onceward.python_workers"
     assert told("local[2]", **{"spark.python.daemon.module": "mine"}) == "mine"

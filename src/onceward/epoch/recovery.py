@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from onceward.epoch import sink_changes
 from onceward.epoch.contract import EpochContext, LastCommit, Owner
 from onceward.epoch.ledger import PREPARED, Entry, Ledger
 from onceward.epoch.outcome import Outcome
@@ -47,8 +48,8 @@ class Consent:
 class Known:
     """What is known at a start, whoever decides: the newest epoch that is done, and the newest that Spark planned.
 
-    `marked`: the deciding sink is known to have had a marker. `seen`: the newest epoch that somebody who acts only
-    after the decision has: another sink's marker, Spark's commit log.
+    `marked`: the deciding sink is known to have had a marker since it last took part. `seen`: the newest epoch that
+    somebody who acts only after the decision has: another sink's marker, Spark's commit log.
     """
 
     pipeline: str
@@ -77,13 +78,7 @@ def by_marker(known: Known, sink: str, last: LastCommit | None, ledger: Ledger, 
     if last.lineage != known.lineage:  # what the sink held when this lineage began with a savepoint
         return _without_marker(known, ledger)
     if last.epoch < known.done:
-        if known.consent.trust_ledger:
-            return _on_trust(known, ledger)
-        raise MarkerMissing(
-            f"the ledger has epoch {known.done} of {known.pipeline!r} as committed, Kafka's marker says "
-            f"{last.epoch}: Kafka has lost committed data (an unclean leader election, or a cluster restored from a "
-            "backup). Check the output topics, then start with --trust-ledger to go on after the ledger's last epoch."
-        )
+        return _behind(known, last, ledger)
     if last.epoch in (NEVER, known.done):
         return Recovered(last.epoch, last)
     # Looked up even if Kafka is the only sink now: a sink that was taken out since may have voted.
@@ -99,6 +94,19 @@ def by_marker(known: Known, sink: str, last: LastCommit | None, ledger: Ledger, 
     return Recovered(last.epoch, last, entry if entry.phase == PREPARED else None)
 
 
+def _behind(known: Known, last: LastCommit, ledger: Ledger) -> Recovered:
+    """The ledger knows of more than Kafka's marker."""
+    if known.consent.trust_ledger:
+        return _on_trust(known, ledger)
+    if not known.marked and last.epoch + 1 == sink_changes.since(ledger, known.done, sink_changes.without_decider):
+        return Recovered(known.done)  # all that it does not know of went without it: it was taken out, and is back
+    raise MarkerMissing(
+        f"the ledger has epoch {known.done} of {known.pipeline!r} as committed, Kafka's marker says {last.epoch}: "
+        "Kafka has lost committed data (an unclean leader election, or a cluster restored from a backup). Check the "
+        "output topics, then start with --trust-ledger to go on after the ledger's last epoch."
+    )
+
+
 def by_ledger(known: Known, decided: Entry | None) -> Recovered:
     """The ledger decides: the newest decision counts."""
     recorded = known.recorded
@@ -107,7 +115,7 @@ def by_ledger(known: Known, decided: Entry | None) -> Recovered:
     return Recovered(decided.epoch, unfinished=decided)
 
 
-def check_marker(known: Known, recovered: Recovered, sink: str, last: LastCommit | None) -> None:
+def check_marker(known: Known, recovered: Recovered, sink: str, last: LastCommit | None, ledger: Ledger) -> None:
     """A sink that does not decide must agree: not ahead of the decisions, not behind what is done."""
     if last is None and (known.recorded is None or sink not in known.recorded.sinks):
         _require_inherited(known, sink)
@@ -121,13 +129,13 @@ def check_marker(known: Known, recovered: Recovered, sink: str, last: LastCommit
                 f"after {recovered.committed}: the home is an old copy, or files of it are missing. Going on would put "
                 "epochs out again. Use the newest home, or restore it from a backup."
             )
-    recorded = known.recorded
-    if recorded is None or sink not in recorded.sinks or known.consent.trust_ledger:
+    if known.recorded is None or known.consent.trust_ledger:
         return
-    if last is None or last.epoch < recorded.epoch:
+    newest = sink_changes.last_with(sink, ledger, known.recorded)
+    if newest is not None and (last is None or last.epoch < newest):
         found = "has no marker of it" if last is None else f"says {last.epoch}"
         raise MarkerMissing(
-            f"the ledger has epoch {recorded.epoch} of {known.pipeline!r} as committed, sink {sink!r} {found}: it was "
+            f"the ledger has epoch {newest} of {known.pipeline!r} as committed, sink {sink!r} {found}: it was "
             "emptied, restored from a backup, or is another one. Check what it holds, then start with --trust-ledger "
             "(trust_ledger=True) to go on after the ledger's last epoch."
         )

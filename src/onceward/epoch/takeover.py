@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from onceward import crashpoints
-from onceward.epoch import plans
+from onceward.epoch import plans, sink_changes
 from onceward.epoch.checkpoint import Checkpoint, kafka_positions
 from onceward.epoch.contract import (
     DecidingSink,
@@ -94,6 +94,8 @@ class TakeOver:
             markers.update(self._resolve(recovered, resolved))
             self.term.require_current()  # paused on the way, and overtaken: what it would record counts no more
             self._record_last(checkpoint, recovered)
+            for line in sink_changes.in_words(self.ledger.last(), self.ledger, self.coordinator.sinks):
+                self.report(line)
             markers.update(self._mark_anew(checkpoint, recovered))
             decider = self.coordinator.decider
             marked = decider is not None and markers[decider] is not None
@@ -167,7 +169,9 @@ class TakeOver:
         )
 
     def _was_marked(self, recorded: Entry | None) -> bool:
-        said = {start.marked for start in starts(self.term.storage) if start.term >= self.first_term}
+        # Epochs that the ledger decided went without the deciding sink: what it had before need not be there now.
+        since = recorded.term + 1 if recorded is not None and sink_changes.without_decider(recorded) else 0
+        said = {it.marked for it in starts(self.term.storage) if it.term >= max(self.first_term, since)}
         if True in said:
             return True
         # An older release did not say; an epoch that it has voted for or recorded may have been committed.
@@ -186,7 +190,7 @@ class TakeOver:
                 recovered = by_ledger(known, self.decisions.last())
         for name in others:
             if name in markers:
-                check_marker(known, recovered, name, markers[name])
+                check_marker(known, recovered, name, markers[name], self.ledger)
         return recovered
 
     def _require_same_decider(self, known: Known) -> None:

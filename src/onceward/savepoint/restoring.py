@@ -3,12 +3,12 @@
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Final, cast
+from typing import Final
 
 import msgspec
 
 from onceward import crashpoints
-from onceward.epoch import deeds, inspection
+from onceward.epoch import deeds, inspection, new_lineage
 from onceward.epoch.checkpoint import Checkpoint
 from onceward.epoch.contract import DecidingSink, Guarantee, LastCommit, Owner, TwoPhaseCommitSink
 from onceward.epoch.decisions import Decisions
@@ -18,7 +18,7 @@ from onceward.epoch.ledger import DONE, Entry, Ledger
 from onceward.epoch.lineage import Inherited, inherited
 from onceward.epoch.storage import Below, Storage
 from onceward.epoch.term import Term, fenced_first
-from onceward.errors import ConfigurationError, ForeignLineage, PipelineFenced, SavepointOutdated, SavepointUnusable
+from onceward.errors import ConfigurationError, PipelineFenced, SavepointOutdated, SavepointUnusable
 from onceward.savepoint.manifest import NOTES, Savepoint
 from onceward.savepoint.place import Place
 from onceward.savepoint.unpacking import unpack
@@ -87,7 +87,7 @@ class Restoring:
     def _begin(self, term: Term) -> Deed:
         """Copy, rescale, then one write that ends the old lineage."""
         deed = self._deed(term)
-        self._clear_leftovers(term.number)
+        new_lineage.clear_leftovers(self.home, term.number)
         room, saved = self.home.of_lineage(deed), self.savepoint
         try:
             begins_after = self._lay_out(room)
@@ -140,7 +140,7 @@ class Restoring:
         if old is not None:
             self._require_none_in_doubt(old, owner)
             since = inspection.ledger_of(self.home, old).newest(ALL)
-        found = look(self.sinks, owner)
+        found = new_lineage.look(self.sinks, owner)
         inherits = self._compare(found, since)
         self._fence(replace(owner, inherits=inherits), found)
         return inherits
@@ -155,7 +155,7 @@ class Restoring:
             since = inspection.ledger_of(self.home, old).newest(ALL) if old is not None else []
             deciding = {name: sink for name, sink in self.sinks.items() if isinstance(sink, DecidingSink)}
             owner = Owner(pipeline=self.pipeline, lineage=self.fresh(), term=0, guarantee=self.guarantee)
-            self._compare(look(deciding, owner), since)
+            self._compare(new_lineage.look(deciding, owner), since)
 
     def _compare(self, found: Mapping[str, LastCommit | None], since: list[Entry]) -> Inherited:
         saved, told = self.savepoint, dict(found)
@@ -185,13 +185,7 @@ class Restoring:
             )
 
     def _require_none_in_doubt(self, old: Deed, owner: Owner) -> None:
-        """And none can become so: a driver of the old lineage that wakes finds its next decision closed to it."""
-        doubt = inspection.in_doubt(self.home)
-        entry = doubt.entry if doubt is not None else None
-        if entry is None and not any(isinstance(sink, DecidingSink) for sink in self.sinks.values()):
-            done = inspection.ledger_of(self.home, old).last()
-            decisions = Decisions(self.home.of_lineage(old).storage, old.lineage, owner.term)
-            entry = decisions.close(done.epoch + 1 if done is not None else 0)
+        entry = new_lineage.in_doubt(self.home, old, owner, self.sinks)
         if entry is not None:
             raise SavepointUnusable(
                 f"epoch {entry.epoch} of {self.pipeline!r} is in doubt in {self.home.location}: restoring would throw "
@@ -200,30 +194,13 @@ class Restoring:
             )
 
     def _fence(self, owner: Owner, found: Mapping[str, LastCommit | None]) -> None:
-        """Take the sinks over, and look once more: whoever was quicker is noticed while the old lineage counts."""
-        for name, sink in reversed([*self.sinks.items()]):
-            try:
-                sink.open(replace(owner, sink=name))
-                changed = name in found and _named(sink.last_commit()) != _named(found[name])
-            except ForeignLineage:
-                changed = True
-            if changed:
-                raise SavepointOutdated(
-                    f"sink {name!r} got another epoch of {self.pipeline!r} while the savepoint was being restored: "
-                    "another driver was at work, or it was set back. Nothing has changed; restore once more."
-                )
+        new_lineage.fence(self.sinks, owner, found, self._changed)
 
-    def _clear_leftovers(self, term: int) -> None:
-        """What killed restores have left. Only of older terms, whose slots are closed: they can begin nothing more.
-
-        A newer restore may be at work beside us, if we were paused: what it is laying out is not ours to judge.
-        """
-        for name in self.home.storage.names(LINEAGES):
-            number = name.partition("-")[0]
-            if number.isdigit() and int(number) < term:
-                found = deeds.read(self.home.storage, int(number)).deed
-                if found is None or found.folder != f"{LINEAGES}/{name}":
-                    self.home.storage.clear(f"{LINEAGES}/{name}")
+    def _changed(self, sink: str) -> SavepointOutdated:
+        return SavepointOutdated(
+            f"sink {sink!r} got another epoch of {self.pipeline!r} while the savepoint was being restored: another "
+            "driver was at work, or it was set back. Nothing has changed; restore once more."
+        )
 
     def _lay_out(self, room: Home) -> int:
         """The savepoint's checkpoint in its place, as many partitions as wanted; after which epoch it begins."""
@@ -264,26 +241,3 @@ def _beginning_after(deed: Deed, epoch: int) -> Deed:
     """Rewriting the state takes epochs of their own."""
     assert deed.origin is not None
     return msgspec.structs.replace(deed, origin=msgspec.structs.replace(deed.origin, begins_after=epoch))
-
-
-def _named(last: LastCommit | None) -> tuple[str, int] | None:
-    return (last.lineage, last.epoch) if last is not None else None
-
-
-def look(sinks: Mapping[str, TwoPhaseCommitSink], owner: Owner) -> dict[str, LastCommit | None]:
-    """What each sink that remembers holds, whoever committed it. Whose last commit is another's is not disturbed."""
-    found: dict[str, LastCommit | None] = {}
-    for name, sink in sinks.items():
-        if not sink.remembers:
-            continue
-        if isinstance(sink, DecidingSink):
-            found[name] = sink.peek(owner.pipeline)
-            continue
-        try:
-            sink.open(replace(owner, sink=name))
-            found[name] = sink.last_commit()
-        except ForeignLineage as foreign:
-            found[name] = cast("LastCommit", foreign.last)
-        finally:
-            sink.close()
-    return found

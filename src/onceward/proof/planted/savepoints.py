@@ -6,11 +6,12 @@ from onceward.epoch import deeds
 from onceward.epoch.contract import LastCommit, Owner
 from onceward.epoch.deeds import Deed
 from onceward.epoch.ledger import Entry
+from onceward.epoch.new_lineage import look
 from onceward.epoch.storage import Storage
 from onceward.epoch.takeover import TakeOver
 from onceward.epoch.term import Term, starts
 from onceward.proof.simulation.disk import Mount
-from onceward.savepoint.restoring import Restoring, look
+from onceward.savepoint.restoring import Restoring
 
 
 class Unjudged(Restoring):
