@@ -9,6 +9,7 @@ import typer
 
 from onceward.cli import jars, kafka, savepoint, snapshot
 from onceward.cli.demo import demo
+from onceward.cli.doctor import doctor
 from onceward.cli.epochs import epochs
 from onceward.cli.in_doubt import in_doubt
 from onceward.cli.output import EXIT_FAILED, progress
@@ -34,6 +35,7 @@ app.command()(run)
 app.command()(epochs)
 app.command()(in_doubt)
 app.command()(resolve)
+app.command()(doctor)
 app.command()(demo)
 app.command()(simulate)
 app.command()(prove)

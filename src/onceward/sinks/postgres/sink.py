@@ -83,6 +83,11 @@ class PostgresSink(TwoPhaseCommitSink):
     def __repr__(self) -> str:
         return f"PostgresSink({self._session.options.public!r}, table={self._table_text!r}, mode={self.mode!r})"
 
+    @property
+    def options(self) -> Options:
+        """How it connects."""
+        return self._session.options
+
     def open(self, owner: Owner) -> None:
         """Connect, check the target and our rights, and fence older drivers of this pipeline and sink.
 
