@@ -10,7 +10,6 @@ from kafka.protocol.metadata import ApiVersionsRequest, MetadataRequest
 from onceward.kafka.codes import Meaning, code
 from onceward.kafka.wire import GROUP, TRANSACTION, Wire
 
-UNKNOWN: Final = -(2**31)  # "authorized operations" of a broker that does not tell
 BROKER: Final = 4  # kinds of resources in DescribeConfigs
 TOPIC: Final = 2
 FEATURE: Final = "transaction.version"
@@ -89,13 +88,13 @@ def _topic(topic: Any, settings: Mapping[str, str]) -> TopicFacts:
         replicas=min(len(it.replica_nodes) for it in topic.partitions),
         in_sync=min(len(it.isr_nodes) for it in topic.partitions),
         leaderless=sum(it.leader_id < 0 for it in topic.partitions),
-        allowed=_allowed(topic.topic_authorized_operations),
+        allowed=_allowed(topic.authorized_operations),
         settings=settings,
     )
 
 
-def _allowed(bits: int) -> frozenset[int] | None:
-    return None if bits == UNKNOWN else frozenset(number for number in range(32) if bits >> number & 1)
+def _allowed(numbers: set[int] | None) -> frozenset[int] | None:
+    return None if numbers is None else frozenset(numbers)
 
 
 def _transaction_version(wire: Wire) -> int:
