@@ -39,7 +39,7 @@ def test_a_pipeline_is_examined_while_it_runs_and_goes_on(
     assert set(risks) == {f"source topic {source}", "sink postgres"}, risks
     assert "fsync" in risks["sink postgres"]
     fine = {it.about for it in found if it.level is Level.OK}
-    assert {f"home {tmp_path / 'home'}", f"output topic {target}", "sink postgres", "sink files"} <= fine
+    assert {f"home {tmp_path / 'home'}", f"output topic {target}", "sink postgres", "sink file"} <= fine
 
 
 def test_missing_topics_and_servers_that_are_away_are_risks(
