@@ -15,6 +15,7 @@ OncewardError
 │   ├── DependencyMissing       an optional package is not installed
 │   ├── SecretUnavailable       a setting refers to an environment variable or a file that is not there
 │   ├── DestinationUnconfirmed  nobody has said that what a home names as a sink's place is the right one
+│   ├── HomeUnusable            the home may not be written, or is no directory
 │   ├── HomeMismatch            the home belongs to another pipeline or another format
 │   │   ├── ForeignLineage      a sink's last commit is of another lineage than the home's
 │   │   └── CheckpointDropped   the pipeline has ended, and its policy was to retain no checkpoint
@@ -34,6 +35,9 @@ OncewardError
 ├── CommitUnproven              whether an epoch is committed could not be learned in time
 ├── CommitUnfinished            an epoch is decided and not yet visible in every sink; the next start goes on
 ├── StagingLost                 what was staged for a decided epoch is gone
+├── OutageTooLong               something was out of reach for longer than the pipeline's patience; nothing is lost
+├── UserCodeFailed              a function or a file of the user's raises the same error again and again
+├── QueryFailed                 Spark ended the query outside an epoch; nothing of the unfinished one is visible
 ├── SinkUnreachable             a database or catalogue did not answer; the epoch is redone or its commit repeated
 ├── LookupUnreachable           a lookup's database did not answer; the epoch has not begun, and the next start runs it
 ├── RowsDropped                 Spark dropped rows behind the watermark, where the pipeline says that none may be
@@ -51,6 +55,8 @@ from typing import Final
 
 class OncewardError(Exception):
     """The root: `except OncewardError` catches what Onceward says on purpose, and nothing else."""
+
+    sink: str | None = None  # the name of the sink that it is about, where that is known
 
 
 class ConfigurationError(OncewardError):
@@ -107,6 +113,10 @@ class SecretUnavailable(ConfigurationError):
 
 class DestinationUnconfirmed(ConfigurationError):
     """A command would connect to what a home names, and nobody has confirmed that this is the right place."""
+
+
+class HomeUnusable(ConfigurationError):
+    """The home may not be written, or its path is no directory."""
 
 
 class HomeMismatch(ConfigurationError):
@@ -189,6 +199,18 @@ class StagingLost(OncewardError):
     """What a sink had staged for a decided epoch is gone, and the epoch is not visible there."""
 
 
+class OutageTooLong(OncewardError):
+    """A sink, a broker or a lookup's database was out of reach for longer than the pipeline's patience."""
+
+
+class UserCodeFailed(OncewardError):
+    """A function of the user's raised an error that repeating does not cure; the message has its file and line."""
+
+
+class QueryFailed(OncewardError):
+    """Spark ended the query. The next start goes on after the last committed epoch."""
+
+
 class SinkUnreachable(OncewardError):
     """A sink's database or catalogue did not answer."""
 
@@ -238,11 +260,33 @@ FINAL: Final = (
     EpochTooLong,
     LedgerCorrupt,
     MarkerMissing,
+    OutageTooLong,
     PipelineFenced,
     RecordTooLarge,
     ReplayDiverged,
     RowsDropped,
     StagingLost,
+    UserCodeFailed,
+)
+
+# Starting again would give the same, until a person has done something (`onceward run --restart`, exit code 4).
+NEEDS_PERSON: Final = (
+    BrokerRefused,
+    ConfigurationError,
+    EpochTooLong,
+    InputLost,
+    JavaUnusable,
+    LedgerCorrupt,
+    MarkerMissing,
+    PipelineFenced,
+    PipelineFileError,
+    RecordTooLarge,
+    ReplayDiverged,
+    RowsDropped,
+    SavepointDamaged,
+    SnapshotDamaged,
+    StagingLost,
+    UserCodeFailed,
 )
 
 

@@ -25,6 +25,7 @@ from onceward.epoch.home import Home
 from onceward.epoch.journal import Journal
 from onceward.epoch.ledger import Ledger
 from onceward.epoch.outcome import Outcome
+from onceward.epoch.patience import Patience
 from onceward.epoch.recovery import Consent
 from onceward.epoch.runner import EpochRunner
 from onceward.epoch.takeover import TakenOver, TakeOver
@@ -122,6 +123,9 @@ class Rows:
     def count(self, rows: list[str]) -> Outcome:
         return Outcome(rows=len(rows))
 
+    def rows_read(self) -> int | None:
+        return len(self.values)
+
     def late_rows(self) -> int:
         return self.late
 
@@ -185,6 +189,7 @@ class Pipeline:
     place: Place = field(default_factory=Place)
     steps: list[str] = field(default_factory=list)
     now: float = 0.0
+    patience_s: float | None = None
 
     def start(self, *, journal: type[Journal] = Journal, **consent: Any) -> "Driver":
         home = Home(self.storage, "home", "home")
@@ -208,7 +213,7 @@ class Pipeline:
             owner=Owner(pipeline="p", lineage=deed.lineage, term=term.number, guarantee=self.guarantee),
             coordinator=Coordinator(
                 sinks, is_final=lambda error: isinstance(error, errors.FINAL), clock=lambda: self.now,
-                sleep=self.sleep,
+                sleep=self.sleep, patience=self.patience(),
             ),
             ledger=Ledger(self.storage, terms.boundaries(self.storage), deed.lineage),
             decisions=Decisions(self.storage, deed.lineage, term.number),
@@ -224,6 +229,11 @@ class Pipeline:
 
     def sleep(self, seconds: float) -> None:
         self.now += seconds
+
+    def patience(self) -> Patience | None:
+        if self.patience_s is None:
+            return None
+        return Patience(self.patience_s, clock=lambda: self.now, sleep=self.sleep)
 
 
 @dataclass

@@ -38,7 +38,12 @@ def test_an_epoch_becomes_visible_and_its_entry_follows(pipeline: Pipeline) -> N
     driver.runner.close()
     entry = driver.taken.ledger.read(0)
     assert entry is not None
-    assert (entry.phase, entry.rows, entry.decider) == (DONE, 2, None)
+    assert (entry.phase, entry.input_rows, entry.sinks["s"].rows, entry.decider) == (
+        DONE,
+        1,
+        2,
+        None,
+    )
     assert entry.plan == 'v1\n{}\n{"in":{"0":1}}'
 
 
@@ -344,7 +349,7 @@ class TestAtMostOnce:
         driver.run(1, "b")
         assert pipeline.place.rows == ["b"]
         assert "epoch 0 was lost in part (at-most-once), sink 's': a lost task" in caplog.text
-        assert [entry.rows for entry in driver.runner.finished] == [1, 1]
+        assert [entry.sinks["s"].rows for entry in driver.runner.finished] == [1, 1]
 
     def test_an_error_that_repeating_cannot_cure_is_not_taken_for_a_loss(self, pipeline: Pipeline) -> None:
         class Refuses(ListSink):

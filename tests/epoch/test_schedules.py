@@ -9,7 +9,8 @@ import pytest
 
 from epoch.scripted import JOURNAL, Event, Hopeless, Lost, World
 from onceward.epoch.contract import EpochContext, Verdict
-from onceward.epoch.coordinator import ATTEMPTS, Attempted, Coordinator, Journal, Voted
+from onceward.epoch.coordinator import Attempted, Coordinator, Journal, Voted
+from onceward.epoch.tries import ATTEMPTS
 from onceward.errors import CommitUnfinished, EpochFailed, PipelineFenced
 
 SCHEDULES = 4_000

@@ -216,7 +216,7 @@ class TestTheEntryOfTheLastEpoch:
         pipeline.start().run(0, "a")  # its entry never reaches the disk
         again = pipeline.start()
         entry = again.taken.ledger.read(0)
-        assert (entry.phase, entry.rows, entry.decider, entry.finished_at) == (DONE, 1, "s", "noon")
+        assert (entry.phase, entry.sinks["s"].rows, entry.decider, entry.finished_at) == (DONE, 1, "s", "noon")
         assert (entry.term, entry.positions, entry.plan) == (2, ['{"in":{"0":1}}'], 'v1\n{}\n{"in":{"0":1}}')
         again.run(0, "a")
         assert pipeline.place.rows == ["a"]
@@ -228,7 +228,7 @@ class TestTheEntryOfTheLastEpoch:
         for name in pipeline.storage.names("ledger"):
             pipeline.storage.remove(f"ledger/{name}")
         again.run(0, "a")
-        assert again.taken.ledger.read(0).rows == 1
+        assert again.taken.ledger.read(0).sinks["s"].rows == 1
 
     def test_cannot_be_made_up_where_the_marker_does_not_tell(self) -> None:
         pipeline = Pipeline(decides=True)

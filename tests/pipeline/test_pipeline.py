@@ -352,7 +352,7 @@ def test_a_function_that_always_fails_stops_the_pipeline_and_loses_nothing(
     spark: SparkSession, kafka: Kafka, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """B4: aborted as often as allowed, nothing visible, and a repaired pipeline goes on where it was."""
-    monkeypatch.setattr("onceward.epoch.coordinator.BACK_OFF_S", (0.0,))
+    monkeypatch.setattr("onceward.epoch.tries.BACK_OFF_S", (0.0,))
     source, target = kafka.topic(1), kafka.topic(1)
     kafka.feed(source, [("k", "not a number")])
     events = ow.read_kafka(spark, kafka.bootstrap, topics=[source])

@@ -82,6 +82,7 @@ class TwoPhaseCommitSink(ABC):
 
     remembers: ClassVar[bool] = True  # False: has no marker of its own, `last_commit` cannot tell; the ledger's counts
     repeatable: bool = True  # False: an epoch redone would have its effect twice; refused under exactly-once
+    computing_s: float = 0.0  # of the last `write`: how long the engine computed its rows, where that can be told apart
     owner: Owner
 
     def open(self, owner: Owner) -> None:

@@ -32,7 +32,7 @@ class EntryMaker:
             plan=positions.plan,
             decider=self._decider,
             sinks={name: self._sink_entry(name, voted) for name, voted in attempted.sinks.items()},
-            rows=attempted.rows,
+            input_rows=attempted.input_rows,
             attempts=attempted.attempts,
             finished_at=self._now(),
             milliseconds=attempted.milliseconds,

@@ -63,11 +63,12 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     plan: str = ""  # that log's whole entry, to put it back if it is torn or altered
     decider: str | None = None  # the name of the sink that decides; None: the ledger does
     sinks: dict[str, SinkEntry] = {}
-    rows: int = 0  # what all sinks received together
+    input_rows: int | None = None  # what was read, each row once, where the sources tell; what was written: `sinks`
     attempts: int = 1
     finished_at: str = ""
     milliseconds: dict[str, float] = {}
-    # Format 1 knew one sink and had its outcome here.
+    # Format 1 knew one sink and had its outcome here; since then `rows` was the sum over all sinks, and is 0 now.
+    rows: int = 0
     digest: str = "0"
     partitions: Partitions = []
 

@@ -8,6 +8,7 @@ group's offsets. Whoever forgets is noticed before the next epoch is written, no
 from collections.abc import Mapping
 
 from onceward.epoch.contract import DecidingSink, LastCommit, TwoPhaseCommitSink
+from onceward.epoch.patience import of_sink
 from onceward.epoch.recovery import NEVER
 from onceward.errors import HomeMismatch, MarkerMissing
 
@@ -33,7 +34,9 @@ class Markers:
         """Ask every sink that remembers."""
         for name, sink in sinks.items():
             if sink.remembers:
-                self._compare(name, self._expected.get(name), sink.last_commit(), isinstance(sink, DecidingSink))
+                with of_sink(name):
+                    now = sink.last_commit()
+                self._compare(name, self._expected.get(name), now, isinstance(sink, DecidingSink))
 
     def _compare(self, sink: str, was: LastCommit | None, now: LastCommit | None, decides: bool) -> None:  # noqa: FBT001
         before = was.epoch if was is not None else NEVER

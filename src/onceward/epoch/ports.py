@@ -24,6 +24,9 @@ class Batch(Protocol):
     def count(self, rows: Any) -> Outcome:
         """Run one sink's rows into number and digest, where the sink does not count itself."""
 
+    def rows_read(self) -> int | None:
+        """How many rows the engine has read from the sources for this epoch, over all tries; None: it does not tell."""
+
     def late_rows(self) -> int:
         """How many rows the engine has dropped behind the watermark in this epoch, where none may be; else 0."""
 

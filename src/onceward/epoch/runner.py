@@ -5,7 +5,7 @@
 
 import logging
 import threading
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
@@ -54,7 +54,9 @@ class EpochRunner:
     journal: type[Journal] = Journal
     finished: deque[Entry] = field(default_factory=lambda: deque(maxlen=REMEMBERED), init=False)
     epochs_committed: int = field(default=0, init=False)
-    rows_committed: int = field(default=0, init=False)
+    rows_read: int = field(default=0, init=False)  # of committed epochs, each row once
+    rows_written: Counter[str] = field(default_factory=Counter, init=False)  # of committed epochs, by sink
+    running: int | None = field(default=None, init=False)  # the epoch that is under way
     failure: BaseException | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
@@ -74,6 +76,7 @@ class EpochRunner:
         if self.stop.is_set():
             raise Stopping(f"epoch {epoch} is left to the next start")
         self.idle.clear()
+        self.running = epoch
         try:
             with self._at_work, fenced_first(self.taken.term):
                 self._run(batch, epoch)
@@ -81,6 +84,7 @@ class EpochRunner:
             self.failure = error
             raise
         finally:
+            self.running = None
             self.idle.set()
 
     def close(self) -> None:
@@ -175,6 +179,7 @@ class EpochRunner:
         owner = self.taken.owner
         journal = self.journal(self, context, positions, batch)
         attempted = self.taken.coordinator.carry_out(context, batch.rows, journal, batch.count, self._keep_on)
+        attempted.input_rows = _input_rows(context, batch)
         decider = self.taken.coordinator.decider
         last = LastCommit(
             lineage=owner.lineage,
@@ -223,7 +228,8 @@ class EpochRunner:
             parts = self._write_once(context, rows, batch)
         crashpoints.reach("written", context.epoch)
         self.require_none_dropped(batch, context.epoch)
-        entry = self.entries.entry(context, positions, Attempted(parts, 1), DONE)
+        done = Attempted(parts, 1, input_rows=_input_rows(context, batch))
+        entry = self.entries.entry(context, positions, done, DONE)
         self._record(entry)
         self._finish(entry)
 
@@ -249,7 +255,8 @@ class EpochRunner:
     def _finish(self, entry: Entry) -> None:
         self.finished.append(entry)
         self.epochs_committed += 1
-        self.rows_committed += entry.rows
+        self.rows_read += entry.input_rows or 0
+        self.rows_written.update({name: part.rows for name, part in entry.sinks.items()})
 
     def _record(self, entry: Entry) -> None:
         self.taken.term.require_current()
@@ -280,3 +287,9 @@ class EpochRunner:
         self.taken.term.require_current()
         if self.stop.is_set():
             raise Stopping("the pipeline was asked to stop")
+
+
+def _input_rows(context: EpochContext, batch: Batch) -> int | None:
+    """The lower of two counts that can only be too high: offsets have gaps, and a try that failed has read rows too."""
+    counts = [count for count in (context.input_rows, batch.rows_read()) if count is not None]
+    return min(counts, default=None)

@@ -4,7 +4,10 @@ Pure but for what is passed in: the sinks, the home's storage, and the clock.
 """
 
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TypeVar
 
 from onceward import crashpoints
 from onceward.epoch import plans, sink_changes
@@ -22,6 +25,7 @@ from onceward.epoch.decisions import Decisions
 from onceward.epoch.entries import EntryMaker
 from onceward.epoch.home import Home
 from onceward.epoch.ledger import DONE, PREPARED, Entry, Ledger
+from onceward.epoch.patience import of_sink
 from onceward.epoch.recovery import (
     NEVER,
     Consent,
@@ -36,6 +40,8 @@ from onceward.epoch.recovery import (
 from onceward.epoch.term import Term, fenced_first, starts
 from onceward.epoch.unfinished import roll_forward
 from onceward.errors import ConfigurationError, MarkerMissing
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +92,7 @@ class TakeOver:
             self._require_welcome()
         checkpoint = self._adopt()
         for name, sink in reversed(self.coordinator.sinks.items()):
-            sink.open(replace(self.owner, sink=name))
+            self._ask(name, partial(sink.open, replace(self.owner, sink=name)))
         recovered, markers, resolved = Recovered(NEVER), dict[str, LastCommit | None](), list[str]()
         if exactly_once:
             recovered, markers = self._find_out(checkpoint)
@@ -126,7 +132,7 @@ class TakeOver:
         sink = self.coordinator.sinks[decider]
         assert isinstance(sink, DecidingSink)
         try:
-            last = sink.peek(self.owner.pipeline)
+            last = self._ask(decider, lambda: sink.peek(self.owner.pipeline))
         except MarkerMissing:
             return  # told below, where --trust-ledger counts
         if last is not None:
@@ -138,7 +144,8 @@ class TakeOver:
         recorded = self.ledger.last()
         if recorded is not None:
             self.ledger.sync(recorded)
-        markers = {name: self._last_commit(sink) for name, sink in self.coordinator.sinks.items() if sink.remembers}
+        asked = {name: sink for name, sink in self.coordinator.sinks.items() if sink.remembers}
+        markers = {name: self._ask(name, partial(self._last_commit, sink)) for name, sink in asked.items()}
         known = self._known(recorded, markers, checkpoint)
         return self._conclude(known, markers), markers
 
@@ -232,7 +239,7 @@ class TakeOver:
         voted = self.ledger.read(following)
         if voted is not None and voted.phase == PREPARED:
             resolved.append(f"epoch {following} was voted for in term {voted.term} and not decided: aborted, redone")
-        self.coordinator.abort(EpochContext(epoch=following, attempt=0))
+        self._ask(None, lambda: self.coordinator.abort(EpochContext(epoch=following, attempt=0)))
         for line in resolved[before:]:
             self.report(line)
         return moved
@@ -274,8 +281,18 @@ class TakeOver:
             term=entry.term if entry is not None else self.owner.term,
             positions=known or checkpoint.positions(recovered.committed).kafka,
         )
-        sink.write_marker(last)
+        self._ask(decider, lambda: sink.write_marker(last))
         return {decider: last}
+
+    def _ask(self, sink: str | None, question: Callable[[], T]) -> T:
+        """A sink that is out of reach is waited for: each of these questions may be repeated."""
+
+        def ask() -> T:
+            with of_sink(sink) if sink is not None else nullcontext():
+                return question()
+
+        patience = self.coordinator.patience
+        return ask() if patience is None else patience.until(ask)
 
     def _roll_forward(self, entry: Entry) -> str:
         return roll_forward(

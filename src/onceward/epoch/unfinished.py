@@ -12,7 +12,8 @@ from onceward.epoch.ledger import DONE, Entry, Ledger, SinkEntry
 from onceward.epoch.term import Term
 from onceward.errors import ConfigurationError, OncewardError
 
-PATIENCE_S: Final = 60.0  # how long a start repeats a decided commit before it says so; the next start goes on
+# How long a start repeats a decided commit before it says so, where nobody says otherwise; the next start goes on.
+PATIENCE_S: Final = 60.0
 
 
 def roll_forward(
@@ -37,12 +38,16 @@ def roll_forward(
             f"epoch {entry.epoch} is decided and has to be committed in sink {', '.join(map(repr, missing))}, "
             "which the pipeline no longer has. Start it once with its old sinks, or finish it with `onceward resolve`."
         )
-    deadline = clock() + PATIENCE_S
+    patience = coordinator.patience
+    patience_s = patience.seconds if patience is not None else PATIENCE_S
+    deadline = clock() + patience_s
 
     def keep_on() -> None:
         term.require_current()
+        if patience is not None:
+            patience.keep_on()
         if clock() > deadline:
-            raise OncewardError(f"tried for {PATIENCE_S:.0f} s")
+            raise OncewardError(f"tried for {patience_s:.0f} s")
 
     context = EpochContext(epoch=entry.epoch, positions=kafka_positions(entry.positions))
     coordinator.commit(context, parts, keep_on)

@@ -25,6 +25,7 @@ class Shaping:
     shared: bool  # more than one looks at the batch, so it is computed once and kept
     enrichment: Enrichment | None = None
     rows_dropped: Callable[[], int] = lambda: 0
+    rows_read: Callable[[], int | None] = lambda: None
 
     @classmethod
     def of(
@@ -33,10 +34,11 @@ class Shaping:
         sinks: Mapping[str, TwoPhaseCommitSink],
         enrichment: Enrichment | None,
         rows_dropped: Callable[[], int],
+        rows_read: Callable[[], int | None] = lambda: None,
     ) -> "Shaping":
         """A sink that does not count its rows itself has them looked at twice."""
         shared = len(transforms) > 1 or not all(map(_counts_itself, sinks.values()))
-        return cls(transforms, shared, enrichment, rows_dropped)
+        return cls(transforms, shared, enrichment, rows_dropped, rows_read)
 
 
 @dataclass(slots=True)
@@ -61,6 +63,10 @@ class SparkBatch:
     def count(self, rows: DataFrame) -> Outcome:
         """Run them into a digest."""
         return digest(rows)
+
+    def rows_read(self) -> int | None:
+        """Spark's own count."""
+        return self.shaping.rows_read()
 
     def late_rows(self) -> int:
         """Spark's own count, where it matters."""

@@ -1,16 +1,16 @@
 """What an epoch looks up: read when it first runs, kept in the home, the same rows for every further try."""
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from onceward import crashpoints
-from onceward.epoch.coordinator import ATTEMPTS, BACK_OFF_S
-from onceward.errors import LookupUnreachable, LookupUnusable
-from onceward.lookups import Lookup, Tables
+from onceward.epoch.patience import Patience
+from onceward.errors import LookupUnusable
+from onceward.lookups import Lookup
 from onceward.lookups.kept import KeptLookups
 
 log = logging.getLogger("onceward.pipeline")
@@ -32,21 +32,18 @@ class Frames(dict[str, DataFrame]):
 
 
 class Enrichment:
-    """One started pipeline's lookup. `keep_on` is asked between two tries and raises to stop trying."""
+    """One started pipeline's lookup. A database that is out of reach is waited for."""
 
-    def __init__(
-        self, lookup: Lookup, kept: KeptLookups, *, keep_on: Callable[[], None], sleep: Callable[[float], object]
-    ) -> None:
+    def __init__(self, lookup: Lookup, kept: KeptLookups, patience: Patience) -> None:
         self._lookup = lookup
         self._kept = kept
-        self._keep_on = keep_on
-        self._sleep = sleep
+        self._patience = patience
 
     def frames(self, epoch: int, positions: Sequence[str], spark: SparkSession) -> Frames:
         """The epoch's tables, made into DataFrames once for all sinks."""
         tables = self._kept.read(epoch, positions)
         if tables is None:
-            tables = self._kept.keep(epoch, positions, self._read(epoch))
+            tables = self._kept.keep(epoch, positions, self._patience.until(self._lookup.read))
         else:
             log.info("epoch %d uses the rows that it looked up when it first ran", epoch)
         crashpoints.reach("looked-up", epoch)
@@ -58,19 +55,6 @@ class Enrichment:
             self._kept.forget(done)
         except Exception as error:  # noqa: BLE001 - it only takes room, and the next epoch clears it away
             log.warning("epoch %d: what older epochs looked up could not be cleared away yet: %s", done, error)
-
-    def _read(self, epoch: int) -> Tables:
-        """As often as an epoch is tried."""
-        for attempt in range(1, ATTEMPTS + 1):
-            try:
-                return self._lookup.read()
-            except LookupUnreachable as error:
-                if attempt == ATTEMPTS:
-                    raise
-                log.warning("epoch %d, try %d of its lookup failed and is repeated: %s", epoch, attempt, error)
-            self._sleep(BACK_OFF_S[min(attempt - 1, len(BACK_OFF_S) - 1)])
-            self._keep_on()
-        raise AssertionError("the last try returns or raises")
 
 
 def _frame(table: pa.Table, spark: SparkSession) -> DataFrame:

@@ -19,14 +19,17 @@ from onceward.epoch.decisions import Decisions
 from onceward.epoch.deeds import Deed
 from onceward.epoch.home import Home
 from onceward.epoch.ledger import Ledger
+from onceward.epoch.patience import Patience
 from onceward.epoch.recovery import Consent
 from onceward.epoch.runner import Stopping
 from onceward.epoch.takeover import TakenOver, TakeOver
+from onceward.pipeline.explaining import line_of, own_failure
 from onceward.pipeline.lease import LeaseKeeper, is_dead, this_process
 from onceward.pipeline.lost_input import is_lost_input
 
 Restore: TypeAlias = Callable[[terms.Term], Deed]
 FINAL: Final = (*errors.FINAL, AnalysisException)
+ASK_S: Final = 0.1
 
 
 @dataclass(slots=True)
@@ -38,12 +41,6 @@ class Opened:
     taken: TakenOver
     lease: LeaseKeeper
     stop: threading.Event  # set: finish the epoch that runs, and begin none
-
-    def keep_on(self) -> None:
-        """Between two tries of something: raise if this driver was overtaken, or asked to stop."""
-        self.taken.term.require_current()
-        if self.stop.is_set():
-            raise Stopping("the pipeline was asked to stop")
 
     def close(self) -> None:
         """Connections and lease go, whatever else fails."""
@@ -60,10 +57,13 @@ def take_over(
     consent: Consent | None = None,
     restore: Restore | None = None,
     report: Callable[[str], None] = lambda _: None,
+    patience_s: float | None = None,
+    asked_to_stop: Callable[[], bool] = lambda: False,
 ) -> Opened:
     """Claim the next term and keep its lease, then do what a start does first.
 
-    `restore` begins another lineage in the home, once it is ours.
+    `restore` begins another lineage in the home, once it is ours. `asked_to_stop`: whether the waiting for sinks that
+    are out of reach shall end. Without `patience_s` nothing is waited for.
     """
     deed = home.deed() if restore is not None else home.open(pipeline, guarantee.value, uuid.uuid4().hex)
     if deed is not None:
@@ -84,11 +84,27 @@ def take_over(
             deed = restore(term)
         if deed is None:
             raise errors.HomeMismatch(f"{home.location} has lost its file {deeds.FILE} while this start waited")
-        start = _start(home, deed, term, guarantee, sinks, stop, consent or Consent(), report)
+        patience = stoppable_patience(patience_s, asked_to_stop, stop, term) if patience_s is not None else None
+        coordinator = _coordinator(sinks, stop, patience)
+        start = _start(home, deed, term, guarantee, coordinator, consent or Consent(), report)
         return Opened(home, start.home, start.recover(), lease, stop)
     except BaseException:
         _let_go(sinks, lease)
         raise
+
+
+def _coordinator(
+    sinks: Mapping[str, TwoPhaseCommitSink], stop: threading.Event, patience: Patience | None
+) -> Coordinator:
+    return Coordinator(
+        sinks,
+        is_final=lambda error: isinstance(error, FINAL) or is_lost_input(error),
+        own=own_failure,
+        describe=line_of,
+        clock=time.monotonic,
+        sleep=stop.wait,  # a stop need not wait for a back-off
+        patience=patience,
+    )
 
 
 def _start(
@@ -96,8 +112,7 @@ def _start(
     deed: Deed,
     term: terms.Term,
     guarantee: Guarantee,
-    sinks: Mapping[str, TwoPhaseCommitSink],
-    stop: threading.Event,
+    coordinator: Coordinator,
     consent: Consent,
     report: Callable[[str], None],
 ) -> TakeOver:
@@ -107,12 +122,7 @@ def _start(
         owner=Owner(
             pipeline=deed.pipeline, lineage=deed.lineage, term=term.number, guarantee=guarantee, inherits=deed.inherits
         ),
-        coordinator=Coordinator(
-            sinks,
-            is_final=lambda error: isinstance(error, FINAL) or is_lost_input(error),
-            clock=time.monotonic,
-            sleep=stop.wait,  # a stop need not wait for a back-off
-        ),
+        coordinator=coordinator,
         ledger=Ledger(room.storage, terms.boundaries(home.storage), deed.lineage),
         decisions=Decisions(room.storage, deed.lineage, term.number),
         term=term,
@@ -122,6 +132,30 @@ def _start(
         consent=consent,
         first_term=deed.origin.first_term if deed.origin is not None else 0,
     )
+
+
+def stoppable_patience(
+    seconds: float,
+    asked_to_stop: Callable[[], bool],
+    stop: threading.Event | None = None,
+    term: terms.Term | None = None,
+) -> Patience:
+    """A stop is answered at once, and so is a newer driver."""
+    stop = stop or threading.Event()
+
+    def sleep(pause_s: float) -> None:
+        until = time.monotonic() + pause_s
+        while not asked_to_stop() and not stop.wait(min(ASK_S, max(0.0, until - time.monotonic()))):
+            if time.monotonic() >= until:
+                return
+
+    def keep_on() -> None:
+        if term is not None:
+            term.require_current()
+        if stop.is_set() or asked_to_stop():
+            raise Stopping("the pipeline was asked to stop while it waited")
+
+    return Patience(seconds, clock=time.monotonic, sleep=sleep, keep_on=keep_on)
 
 
 def _let_go(sinks: Mapping[str, TwoPhaseCommitSink], lease: LeaseKeeper) -> None:

@@ -15,6 +15,8 @@ from onceward.epoch import query_shape, state_schemas
 from onceward.epoch.checkpoint import Checkpoint
 from onceward.epoch.contract import DecidingSink, Guarantee, TwoPhaseCommitSink
 from onceward.epoch.home import MEMORY, require_name
+from onceward.epoch.patience import DEFAULT as DEFAULT_PATIENCE
+from onceward.epoch.patience import FIRST_START_S, seconds
 from onceward.epoch.recovery import Consent, InDoubt
 from onceward.epoch.runner import Divergence, EpochRunner
 from onceward.epoch.term import fenced_first
@@ -22,11 +24,11 @@ from onceward.errors import ConfigurationError, SinkNotTransactional
 from onceward.lookups import Lookup
 from onceward.lookups.kept import KeptLookups
 from onceward.pipeline.batch import BackgroundThread, Shaping, Transform, in_foreach_batch
+from onceward.pipeline.counted_rows import rows_dropped, rows_read
 from onceward.pipeline.enrichment import Enrichment
 from onceward.pipeline.hadoop import delete, open_home
 from onceward.pipeline.in_memory import place_of
-from onceward.pipeline.late_rows import rows_dropped
-from onceward.pipeline.opening import Opened, now
+from onceward.pipeline.opening import Opened, now, stoppable_patience
 from onceward.pipeline.opening import take_over as take_home_over
 from onceward.pipeline.query import Query
 from onceward.pipeline.restores import beside, restoring
@@ -66,6 +68,7 @@ class Pipeline:
     state: where the query keeps its state, and how it is written down; None: as the session says.
     retain: whether the checkpoint is kept when the pipeline has ended: "always", "on-failure" (dropped after a clean
         end), "never". Without it the pipeline cannot be started again but from a savepoint.
+    patience: how long a sink, a broker or a lookup's database that is out of reach is waited for: "10min", or seconds.
     """
 
     name: str
@@ -79,6 +82,7 @@ class Pipeline:
     lookup: Lookup | None = None
     state: State | None = None
     retain: Retain = "always"
+    patience: str | float = DEFAULT_PATIENCE
     sinks: dict[str, TwoPhaseCommitSink] = field(default_factory=dict, init=False)
     _transforms: dict[str, Transform] = field(default_factory=dict, init=False)
 
@@ -99,6 +103,7 @@ class Pipeline:
             raise ConfigurationError("on_late_rows is 'drop' or 'fail'")
         if self.retain not in POLICIES:
             raise ConfigurationError(f"retain {self.retain!r} is not known; choose 'always', 'on-failure' or 'never'")
+        self.patience = seconds(self.patience)
         if self.lookup is not None and not isinstance(self.lookup, Lookup):
             raise ConfigurationError(
                 f"lookup is an ow.PostgresLookup or a subclass of ow.Lookup, not a {type(self.lookup).__name__}"
@@ -163,6 +168,7 @@ class Pipeline:
         partitions: int | None = None,
         new_lineage: bool = False,
         report: Callable[[str], None] = lambda _: None,
+        asked_to_stop: Callable[[], bool] = lambda: False,
     ) -> Query:
         """Take the home and the transactional id over, find out what is committed, and run.
 
@@ -173,6 +179,7 @@ class Pipeline:
         that Kafka has deleted (with a source that has failOnDataLoss=false).
         from_savepoint: begin with the state and positions of a savepoint; under another name than the savepoint's this
         is a copy. partitions: of the restored state. new_lineage: although sinks hold something else than it knows.
+        asked_to_stop: asked while a start waits for what is out of reach; true ends it.
         """
         guarantee, spark = Guarantee(self.guarantee), self.source.sparkSession
         if in_doubt not in {None, "committed", "aborted"}:
@@ -198,7 +205,12 @@ class Pipeline:
         else:
             require_retained(known)
             require_same_backend(self.state, Checkpoint.newest(known), home.location)
-        topics = require_same_topics(self.source, restore.notes if restore is not None else known.storage)
+        # An address that has never answered is more likely wrong than away.
+        patience_s = float(self.patience) if deed is not None else min(float(self.patience), FIRST_START_S)
+        notes = restore.notes if restore is not None else known.storage
+        topics = stoppable_patience(patience_s, asked_to_stop).until(
+            lambda: require_same_topics(self.source, notes), "the source's Kafka"
+        )
         opened = take_home_over(
             home,
             self.name,
@@ -208,6 +220,8 @@ class Pipeline:
             consent=Consent(trust_ledger=trust_ledger, in_doubt=in_doubt, replan=replan),
             restore=restore,
             report=report,
+            patience_s=patience_s,
+            asked_to_stop=asked_to_stop,
         )
         try:
             with fenced_first(opened.taken.term):  # an overtaken driver's Spark finds its folder gone
@@ -220,6 +234,8 @@ class Pipeline:
             raise
 
     def _run(self, opened: Opened, writer: DataStreamWriter) -> Query:
+        if opened.taken.coordinator.patience is not None:
+            opened.taken.coordinator.patience.seconds = float(self.patience)  # from now on every address is known
         enrichment = self._enrichment(opened)
         runner = EpochRunner(
             opened.taken,
@@ -232,7 +248,9 @@ class Pipeline:
         )
         started: Future[StreamingQuery] = Future()
         dropped = (lambda: rows_dropped(started.result(START_S))) if self.on_late_rows == "fail" else lambda: 0
-        shaping = Shaping.of(self._transforms, self.sinks, enrichment, dropped)
+        shaping = Shaping.of(
+            self._transforms, self.sinks, enrichment, dropped, lambda: rows_read(started.result(START_S))
+        )
         each = writer.foreachBatch(in_foreach_batch(runner, shaping))
         checkpoint = opened.taken.checkpoint
         state_schemas.follow(opened.home.storage, checkpoint.folder, checkpoint.location)
@@ -265,7 +283,9 @@ class Pipeline:
         if self.lookup is None:
             return None
         kept = KeptLookups(opened.home.storage, opened.home.location, opened.taken.owner.lineage)
-        return Enrichment(self.lookup, kept, keep_on=opened.keep_on, sleep=opened.stop.wait)
+        patience = opened.taken.coordinator.patience
+        assert patience is not None  # of a start
+        return Enrichment(self.lookup, kept, patience)
 
     def _require_both_halves(self) -> None:
         for name, sink in self.sinks.items():

@@ -16,6 +16,7 @@ from onceward.epoch.ledger import DONE, Entry
 from onceward.epoch.runner import EpochRunner, Stopping
 from onceward.epoch.stop_request import StopRequest
 from onceward.errors import HomeMismatch, OncewardError, PipelineFenced
+from onceward.pipeline.explaining import explained
 from onceward.pipeline.lost_input import input_lost
 from onceward.pipeline.opening import Opened, now
 from onceward.savepoint.creating import create
@@ -89,9 +90,14 @@ class Query:
         return self._runner.epochs_committed
 
     @property
-    def rows_committed(self) -> int:
-        """How many rows this driver has committed."""
-        return self._runner.rows_committed
+    def rows_read(self) -> int:
+        """How many rows this driver has read in committed epochs, each counted once."""
+        return self._runner.rows_read
+
+    @property
+    def rows_written(self) -> dict[str, int]:
+        """How many rows this driver has committed to each sink."""
+        return dict(self._runner.rows_written)
 
     def exception(self) -> BaseException | None:
         """Why the pipeline stopped, if it failed: our own error where there is one."""
@@ -102,7 +108,16 @@ class Query:
             return self._fenced
         if failed is None or isinstance(failure, Stopping) or self._was_stopped(failed):
             return None
-        return self._overtaken_meanwhile() or self._shared_checkpoint(failed) or input_lost(failure or failed) or failed
+        return self._overtaken_meanwhile() or self._shared_checkpoint(failed) or self._in_our_words(failed)
+
+    def _in_our_words(self, failed: BaseException) -> BaseException:
+        """What an epoch raised, or else what Spark ended with."""
+        told = self._runner.failure or failed
+        ours = input_lost(told) or explained(told)
+        if ours is None:
+            return failed
+        ours.__cause__ = told
+        return ours
 
     def _shared_checkpoint(self, failed: BaseException) -> HomeMismatch | None:
         """A folder belongs to one term, so whoever else writes into it is no driver of ours."""

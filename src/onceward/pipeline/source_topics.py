@@ -13,7 +13,8 @@ from pyspark.sql import DataFrame, SparkSession
 from onceward.epoch.sealed import seal
 from onceward.epoch.source_topics import FILE, SourceTopics, ids_in
 from onceward.epoch.storage import Storage
-from onceward.errors import SourceReplaced
+from onceward.errors import BrokerUnreachable, SourceReplaced, TopicUnusable
+from onceward.kafka.listening import require_listening
 from onceward.pipeline.source import sources
 
 TIMEOUT_MS: Final = "10000"
@@ -42,11 +43,18 @@ def note(topics: SourceTopics, storage: Storage) -> None:
 
 
 def topic_ids(frame: DataFrame) -> dict[str, str]:
-    """Of every Kafka source that names its topics; asked through the Kafka client that Spark itself uses."""
+    """Of every Kafka source that names its topics; asked through the Kafka client that Spark itself uses.
+
+    A broker that does not answer is `BrokerUnreachable`, a topic that is not there `TopicUnusable`: Spark's own source
+    would try for minutes.
+    """
     found: dict[str, str] = {}
     for name, options in sources(frame):
+        if name != "kafka":
+            continue
+        require_listening(options.get("kafka.bootstrap.servers", ""))
         topics = [topic.strip() for topic in options.get("subscribe", "").split(",") if topic.strip()]
-        if name == "kafka" and topics:
+        if topics:
             found.update(_ask(frame.sparkSession, options, topics))
     return found
 
@@ -69,17 +77,26 @@ def _ask(spark: SparkSession, options: Mapping[str, str], topics: Iterable[str])
         for topic in topics:
             try:
                 found[topic] = str(answers.get(topic).get().topicId())
-            except Py4JJavaError as error:  # missing or out of reach: where it hinders reading, Spark says so itself
-                log.warning(
-                    "source topic %r could not be asked for its id, so whether it was deleted and made again is not "
-                    "compared at this start: %s",
-                    topic, _reason(error),
-                )  # fmt: skip
+            except Py4JJavaError as error:
+                _refuse(error, topic, options.get("kafka.bootstrap.servers", ""))
         return found
     finally:
-        admin.close()
+        admin.close(jvm.java.time.Duration.ZERO)
 
 
-def _reason(error: Py4JJavaError) -> str:
-    thrown = error.java_exception
-    return str((thrown.getCause() or thrown).toString())
+def _refuse(error: Py4JJavaError, topic: str, bootstrap: str) -> None:
+    thrown = error.java_exception.getCause() or error.java_exception
+    kind, reason = str(thrown.getClass().getSimpleName()), str(thrown.getMessage())
+    if kind == "UnknownTopicOrPartitionException":
+        raise TopicUnusable(
+            f"source topic {topic!r} does not exist at {bootstrap}. Check its name (topics=[...]), or make it: "
+            f"`onceward kafka topic create {topic}`"
+        ) from error
+    if kind in {"TimeoutException", "DisconnectException"}:
+        raise BrokerUnreachable(f"no Kafka broker at {bootstrap} answered within {TIMEOUT_MS} ms: {reason}") from error
+    # Where it hinders reading, Spark says so itself.
+    log.warning(
+        "source topic %r could not be asked for its id, so whether it was deleted and made again is not compared at "
+        "this start: %s: %s",
+        topic, kind, reason,
+    )  # fmt: skip

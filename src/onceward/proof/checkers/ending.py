@@ -9,7 +9,7 @@ from onceward.proof.history import Damaged, Ended, History
 EXPECTED: Final = frozenset(
     {
         "finished", "killed", "PipelineFenced", "CommitUnproven", "CommitUnfinished", "HomeInUse",
-        "BrokerUnreachable", "SinkUnreachable", "OSError", "Stopping", "ConcurrentUpdate",
+        "BrokerUnreachable", "SinkUnreachable", "OutageTooLong", "OSError", "Stopping", "ConcurrentUpdate",
         "SavepointOutdated", "SavepointUnusable",  # whoever restores an old savepoint, or too early, is told so
     }
 )  # fmt: skip

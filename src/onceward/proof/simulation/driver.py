@@ -15,6 +15,7 @@ from onceward.epoch.deeds import Deed
 from onceward.epoch.home import Home
 from onceward.epoch.journal import Journal
 from onceward.epoch.ledger import Ledger
+from onceward.epoch.patience import Patience
 from onceward.epoch.runner import EpochRunner
 from onceward.epoch.storage import Storage
 from onceward.epoch.takeover import TakeOver
@@ -26,6 +27,7 @@ from onceward.savepoint.manifest import load
 from onceward.savepoint.restoring import Restoring
 
 PIPELINE: Final = "p"
+PATIENCE_S: Final = 600.0  # as a pipeline's own
 
 
 def as_it_is(mount: Mount) -> Storage:
@@ -157,7 +159,11 @@ def _drive(world: World, driver: Driver, parts: Parts, engine: Engine, sinks: Ma
             inherits=deed.inherits,
         ),
         coordinator=parts.coordinator(
-            sinks, is_final=lambda error: isinstance(error, errors.FINAL), clock=world.time, sleep=world.sleep
+            sinks,
+            is_final=lambda error: isinstance(error, errors.FINAL),
+            clock=world.time,
+            sleep=world.sleep,
+            patience=Patience(PATIENCE_S, clock=world.time, sleep=world.sleep, keep_on=term.require_current),
         ),
         ledger=parts.ledger(room.storage, terms.boundaries(storage), deed.lineage),
         decisions=parts.decisions(room.storage, deed.lineage, term.number),

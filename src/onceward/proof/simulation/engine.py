@@ -54,6 +54,9 @@ class Batch:
     def count(self, rows: "Batch") -> Outcome:
         return of_rows(rows.computed(0, 0))
 
+    def rows_read(self) -> None:
+        """Offsets have no gaps here."""
+
     def late_rows(self) -> int:
         """There is no watermark."""
         return 0

@@ -1,0 +1,45 @@
+"""What Spark counts in an epoch: rows that it read, and rows that it dropped because they are behind the watermark.
+
+Spark drops them without a word but a metric. Where no row may fall behind (a watermark that is wide enough by design),
+a dropped row is lost data: they are counted before the epoch is decided (`Pipeline(on_late_rows="fail")`).
+"""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from py4j.protocol import Py4JError
+from pyspark.sql.streaming.query import StreamingQuery
+
+METRIC: Final = "numRowsDroppedByWatermark"
+READ: Final = "numOutputRows"
+
+
+def rows_dropped(query: StreamingQuery) -> int:
+    """In the epoch that the query is in, by its stateful operators, over every run of the epoch's plan so far."""
+    execution = query._jsq.streamingQuery().lastExecution()  # noqa: SLF001 - no public way
+    return sum(_dropped(node) for node in _nodes(execution.executedPlan()))
+
+
+def _nodes(plan: Any) -> Iterator[Any]:
+    yield plan
+    children = plan.children()
+    for index in range(children.size()):
+        yield from _nodes(children.apply(index))
+
+
+def _dropped(node: Any) -> int:
+    metric = node.metrics().get(METRIC)
+    return int(metric.get().value()) if metric.isDefined() else 0
+
+
+def rows_read(query: StreamingQuery) -> int | None:
+    """From its sources, in the epoch that the query is in, over every run of the epoch's plan so far.
+
+    Only leaves of the plan are asked: a whole walk takes as long as a small commit.
+    """
+    try:
+        leaves = query._jsq.streamingQuery().lastExecution().executedPlan().collectLeaves()  # noqa: SLF001 - no way
+        counts = [leaves.apply(index).metrics().get(READ) for index in range(leaves.size())]
+        return sum(int(it.get().value()) for it in counts if it.isDefined()) if counts else None
+    except Py4JError:  # a number for people: an epoch does not fail for it
+        return None

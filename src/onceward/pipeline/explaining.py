@@ -1,0 +1,137 @@
+"""Spark's exceptions, and a user's own, as errors of ours that name the cause and the fix in a line or two."""
+
+import errno
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from py4j.protocol import Py4JError, Py4JJavaError
+from pyspark.errors import AnalysisException, PySparkException
+from pyspark.errors.exceptions.captured import CapturedException
+
+from onceward.epoch import tries
+from onceward.errors import HomeUnusable, OncewardError, PipelineFileError, QueryFailed, UserCodeFailed
+from onceward.pipeline.lost_input import input_lost
+from onceward.pipeline.user_code import Failure, failure_in, failure_of
+
+FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
+REFUSED: Final = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EISDIR})
+NO_ROOM: Final = "No space left on device"  # as Java's exceptions say it, which have no number
+REPLAYED: Final = "Nothing of the unfinished epoch is visible and nothing is lost"
+UNRESOLVED: Final = "UNRESOLVED_COLUMN"
+_FROM_SPARK: Final = (CapturedException, Py4JJavaError)
+
+
+def own_failure(error: Exception) -> Failure | None:
+    """The failure of the user's own code that this is, if repeating cannot cure it; equal ones are the same."""
+    failure = user_failure(error)
+    return failure if failure is not None and failure.of_code else None
+
+
+def user_failure(error: BaseException) -> Failure | None:
+    """Whose line let it out, if it was the user's."""
+    if isinstance(error, OncewardError | AnalysisException):
+        return None
+    if isinstance(error, _FROM_SPARK):
+        return failure_in(str(error))
+    return failure_of(error)
+
+
+def line_of(error: Exception) -> str:
+    """One line about a failed try."""
+    failure = user_failure(error)
+    return str(failure) if failure is not None else tries.line_of(error)
+
+
+def explained(error: BaseException) -> OncewardError | None:
+    """The error in our words; None: it is nothing that Spark or a user's code has to do with."""
+    if isinstance(error, OncewardError):
+        return error
+    if isinstance(error, AnalysisException):
+        return UserCodeFailed(_analysis(error))
+    if (failure := user_failure(error)) is not None:
+        return UserCodeFailed(f"{failure} (in your own code). {REPLAYED}: repair it, and start again.")
+    if isinstance(error, OSError) and not isinstance(error, ConnectionError):
+        return home_unusable(error)
+    return _of_spark(error)
+
+
+def home_unusable(error: OSError) -> HomeUnusable | None:
+    """What the operating system refuses about the home."""
+    said = f"cannot write {error.filename or 'into the home'}: {(error.strerror or str(error)).lower()}"
+    if error.errno in FULL:
+        return HomeUnusable(f"{said}. {REPLAYED}: make room there, and start again.")
+    if error.errno in REFUSED:
+        return HomeUnusable(f"{said}. A pipeline's home= is a directory that this user can write.")
+    return None
+
+
+@contextmanager
+def in_users_file(file: str) -> Iterator[None]:
+    """A file is being loaded, or its build(spark) called: what it raises names the file and the line."""
+    try:
+        yield
+    except OncewardError:
+        raise
+    except AnalysisException as error:
+        raise PipelineFileError(f"{_placed(error, file)}: {_analysis(error)}") from error
+    except Exception as error:
+        failure = failure_of(error)
+        told = str(failure) if failure is not None else f"{file}: {type(error).__name__}: {_first(error)}"
+        raise PipelineFileError(f"{told}. --traceback shows all.") from error
+
+
+@contextmanager
+def in_our_words(show: Callable[[BaseException], None] = lambda _: None) -> Iterator[None]:
+    """`show` is told the error as it came."""
+    try:
+        yield
+    except Exception as error:
+        show(error)
+        ours = explained(error)
+        if ours is None or ours is error:
+            raise
+        raise ours from error
+
+
+def _placed(error: BaseException, file: str) -> str:
+    failure = failure_of(error)
+    return str(failure.place) if failure is not None else file
+
+
+def _analysis(error: AnalysisException) -> str:
+    """Without Spark's plan, which fills a screen."""
+    condition, parameters = error.getCondition() or "", error.getMessageParameters() or {}
+    if condition.startswith(UNRESOLVED) and "objectName" in parameters:
+        proposal = parameters.get("proposal", "")
+        meant = f"; did you mean {' or '.join(it.strip() for it in proposal.split(',')[:3])}?" if proposal else ""
+        return f"there is no column {parameters['objectName']}{meant}"
+    return _first(error)
+
+
+def _of_spark(error: BaseException) -> OncewardError | None:
+    if isinstance(error, Py4JError | ConnectionError) and not isinstance(error, Py4JJavaError):
+        return QueryFailed(f"Spark's JVM has ended, or does not answer ({_first(error)}). {REPLAYED}: start again.")
+    if not isinstance(error, (*_FROM_SPARK, PySparkException)):
+        return None
+    text = str(error)
+    if NO_ROOM in text:
+        return QueryFailed(
+            f"a disk is full ({NO_ROOM.lower()}): the home's, or that of Spark's temporary files (spark.local.dir). "
+            f"{REPLAYED}: make room, and start again."
+        )
+    causes = [line.removeprefix("Caused by: ") for line in text.splitlines() if line.startswith("Caused by: ")]
+    told = _plain(causes[-1]) if causes else _first(error)
+    return input_lost(error) or QueryFailed(f"Spark ended the query: {told}. {REPLAYED}.")
+
+
+def _first(error: BaseException) -> str:
+    lines = str(error).strip().splitlines()
+    return _plain(lines[0]) if lines else type(error).__name__
+
+
+def _plain(line: str) -> str:
+    """Without what Spark puts around a sentence: the condition's name, the SQL state, the ids of a query."""
+    line = re.sub(r"\s*SQLSTATE: \w{5};?.*$", "", re.sub(r"^\[[A-Z_.]+\]\s*", "", line))
+    return re.sub(r"^Query \[id = .*?\] terminated with exception: ", "", line).rstrip(". ")[:400]
