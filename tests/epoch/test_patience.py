@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from epoch.scripted import JOURNAL, Lost, World
+from epoch.scripted import JOURNAL, Hopeless, Lost, World
 from epoch.started import ListSink, Pipeline
 from onceward.epoch.contract import Verdict
 from onceward.epoch.patience import FULL, Patience, seconds

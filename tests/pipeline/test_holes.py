@@ -16,6 +16,7 @@ from onceward.errors import (
     InputLost,
     MarkerMissing,
     SourceReplaced,
+    TopicUnusable,
 )
 from onceward.kafka.wire import Cluster, Wire
 from onceward.pipeline.source_topics import topic_ids
@@ -196,15 +197,12 @@ class TestTheInput:
             run(copy.pipeline())
         assert copy.values() == ["a"]
 
-    def test_topic_that_cannot_be_asked_for_its_id_is_named_with_the_reason_and_not_noted(
-        self, copy: Copy, caplog: pytest.LogCaptureFixture
-    ) -> None:
+    def test_topic_that_is_not_there_is_named_with_what_to_do(self, copy: Copy) -> None:
+        """I4."""
         missing = f"{copy.source}-missing"
         events = ow.read_kafka(copy.spark, copy.kafka.bootstrap, topics=[copy.source, missing])
-        assert topic_ids(events).keys() == {copy.source}
-        (line,) = [record.getMessage() for record in caplog.records if record.name == "onceward.pipeline"]
-        assert line.startswith(f"source topic {missing!r} could not be asked for its id")
-        assert "UnknownTopicOrPartitionException" in line
+        with pytest.raises(TopicUnusable, match=f"'{missing}' does not exist.*onceward kafka topic create"):
+            topic_ids(events)
 
 
 class TestSparksLogs:

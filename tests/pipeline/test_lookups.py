@@ -17,7 +17,14 @@ from pyspark.sql import functions as F  # noqa: N812
 
 import onceward as ow
 from onceward import processes
-from onceward.errors import ConfigurationError, LedgerCorrupt, LookupUnreachable, LookupUnusable, ReplayDiverged
+from onceward.errors import (
+    ConfigurationError,
+    LedgerCorrupt,
+    LookupUnreachable,
+    LookupUnusable,
+    OutageTooLong,
+    ReplayDiverged,
+)
 from onceward.servers.broker.layout import free_ports
 from onceward.servers.postgres import PostgresServer
 from support.driver import Driver
@@ -176,8 +183,10 @@ def test_a_database_that_is_away_is_asked_again_and_then_named_with_nothing_lost
     tables = {"prices": pa.table({"key": ["a"], "price": [1]})}
     kafka.feed(topics[0], [("a", "1")])
     (nobody,) = free_ports(1)
-    with pytest.raises(LookupUnreachable, match=f"127.0.0.1:{nobody}.*cannot be reached"):
-        run(build(lookup=ow.PostgresLookup(f"host=127.0.0.1 port={nobody} user=nobody", QUERIES)))
+    impatient = build(lookup=ow.PostgresLookup(f"host=127.0.0.1 port={nobody} user=nobody", QUERIES))
+    impatient.patience = 1.0
+    with pytest.raises(OutageTooLong, match=f"lookup's database was waited for.*127.0.0.1:{nobody}.*cannot be reached"):
+        run(impatient)
     assert kafka.values(topics[1]) == []
     later = Given(LookupUnreachable("not yet"), tables)
     assert run(build(lookup=later)).epochs_committed == 1

@@ -1,21 +1,26 @@
 """`onceward epochs`: the last epochs of a home."""
 
-import io
-from typing import Annotated
+from typing import Annotated, Final
 
 import msgspec
 import typer
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from onceward.cli.homes import HomeArgument, home_at
 from onceward.cli.output import AsJson, result
+from onceward.cli.tables import printed
 from onceward.epoch import inspection
-from onceward.epoch.ledger import Entry
-from onceward.terminal import one_line, plain
+from onceward.epoch.ledger import DECIDED, DONE, PREPARED, STARTED, Entry
+from onceward.terminal import one_line
 
-WIDTH = 160
+PHASES: Final = {
+    STARTED: "begun, never to be repeated",
+    PREPARED: "voted for by every sink, not known to be decided",
+    DECIDED: "decided, not committed everywhere",
+    DONE: "committed",
+}
+OF_FORMAT_1: Final = ("rows", "digest", "partitions")
 
 
 def epochs(
@@ -31,28 +36,52 @@ def epochs(
         "pipeline": deed.pipeline,
         "lineage": deed.lineage,
         "guarantee": deed.guarantee,
-        "epochs": [msgspec.to_builtins(entry) for entry in entries],
+        "epochs": [_facts(entry) for entry in entries],
     }
     title = one_line(f"{deed.pipeline} ({deed.guarantee}), lineage {deed.lineage[:8]}")
-    result(facts, _table(title, entries) if entries else f"{title}: no epoch yet", as_json=as_json)
+    result(facts, _told(title, entries) if entries else f"{title}: no epoch yet", as_json=as_json)
 
 
-def _table(title: str, entries: list[Entry]) -> str:
+def _facts(entry: Entry) -> dict[str, object]:
+    """Rows in are counted once, rows out for each sink; what an entry keeps for old releases is left out."""
+    facts: dict[str, object] = msgspec.to_builtins(entry)
+    return {name: value for name, value in facts.items() if entry.format == 1 or name not in OF_FORMAT_1}
+
+
+def _told(title: str, entries: list[Entry]) -> str:
     """Cells are `Text`: a name such as "[/red]" is no markup."""
-    table = Table(title=Text(title), title_justify="left", show_lines=False, header_style="bold")
-    for name in ("epoch", "phase", "term", "tries", "input ends at", "sink", "rows", "digest", "ms per phase", "at"):
-        table.add_column(name, overflow="fold", justify="right" if name in {"epoch", "rows", "term"} else "left")
-    for entry in entries:
-        head = [str(entry.epoch), entry.phase, str(entry.term), str(entry.attempts), "\n".join(entry.positions)]
-        sinks = [(name, part.rows, part.digest, part.milliseconds) for name, part in entry.sinks.items()]
-        for number, (name, rows, digest, times) in enumerate(sinks or [("", entry.rows, entry.digest, {})]):
-            decides = " *" if name == entry.decider else ""
-            spent = ", ".join(f"{step} {took:g}" for step, took in (times or entry.milliseconds).items())
-            first = [*head] if number == 0 else [""] * len(head)
-            at = entry.finished_at[:23].replace("T", " ") if number == 0 else ""
-            cells = [*first, f"{name}{decides}", str(rows), digest, spent, at]
-            table.add_row(*(Text(plain(cell)) for cell in cells))
-    text = io.StringIO()
-    Console(file=text, width=WIDTH, color_system=None, force_terminal=False).print(table)
     decider = entries[-1].decider
-    return text.getvalue() + ("* its commit decides" if decider in entries[-1].sinks else "the ledger decides")
+    decides = "* its commit decides" if decider in entries[-1].sinks else "the ledger decides"
+    return "\n".join([title, *(_epoch(entry) for entry in entries), decides])
+
+
+def _epoch(entry: Entry) -> str:
+    """A line about the epoch, where its input ends, and a line for each sink."""
+    read = f"{entry.input_rows:,} rows in, " if entry.input_rows is not None else ""
+    tries = f"{entry.attempts} tries, " if entry.attempts > 1 else ""
+    at = entry.finished_at[:23].replace("T", " ")
+    head = one_line(
+        f"epoch {entry.epoch}  {PHASES.get(entry.phase, entry.phase)} {at}  ({read}{tries}term {entry.term})"
+    )
+    ends = Table.grid(padding=(0, 2))
+    ends.add_column(no_wrap=True)
+    ends.add_column(overflow="fold")
+    for text in entry.positions:
+        ends.add_row(Text("  input ends at"), Text(one_line(text)))
+    table = Table.grid(padding=(0, 2))
+    for name in ("sink", "rows", "digest", "milliseconds"):
+        table.add_column(overflow="fold", no_wrap=name == "rows", justify="right" if name == "rows" else "left")
+    for name, rows, digest, times in _sinks(entry):
+        spent = ", ".join(f"{step} {took:g}" for step, took in times.items())
+        table.add_row(*map(Text, (f"  {one_line(name)}", f"{rows:,} rows", digest, f"{spent} ms" if spent else "")))
+    return "\n".join([head, printed(ends), printed(table)])
+
+
+def _sinks(entry: Entry) -> list[tuple[str, int, str, dict[str, float]]]:
+    """Format 1 knew one sink, without a name."""
+    if not entry.sinks:
+        return [("", entry.rows, entry.digest, entry.milliseconds)]
+    return [
+        (f"{name}{' *' if name == entry.decider else ''}", part.rows, part.digest, dict(part.milliseconds))
+        for name, part in entry.sinks.items()
+    ]

@@ -1,4 +1,5 @@
-"""The command `onceward`. Exit codes: 0 fine, 1 failed, 2 wrong usage, 3 a violation was found.
+"""The command `onceward`. Exit codes: 0 fine, 1 failed, 2 wrong usage, 3 a violation was found, 4 (of `run`) failed in
+a way that a restart does not cure, 128 + N ended by signal N.
 
 Sub-commands import what is heavy (pyspark, pyarrow) inside their functions: help must be quick.
 """
@@ -11,8 +12,9 @@ from onceward.cli import jars, kafka, savepoint, snapshot
 from onceward.cli.demo import demo
 from onceward.cli.doctor import doctor
 from onceward.cli.epochs import epochs
+from onceward.cli.failing import exit_code
 from onceward.cli.in_doubt import in_doubt
-from onceward.cli.output import EXIT_FAILED, progress
+from onceward.cli.output import progress
 from onceward.cli.prove import prove
 from onceward.cli.resolve import resolve
 from onceward.cli.run import run
@@ -47,4 +49,4 @@ def main() -> None:
         app()
     except OncewardError as error:
         progress(f"onceward: {error}")
-        sys.exit(EXIT_FAILED)
+        sys.exit(exit_code(error, sys.argv[1:]))

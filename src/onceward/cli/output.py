@@ -12,6 +12,7 @@ from onceward.terminal import plain
 EXIT_FAILED: Final = 1
 EXIT_USAGE: Final = 2  # click's own
 EXIT_VIOLATION: Final = 3
+EXIT_NEEDS_PERSON: Final = 4  # of `onceward run`: starting it again gives the same until somebody has done something
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object as the last line.")]
 

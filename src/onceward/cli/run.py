@@ -5,11 +5,18 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from onceward.cli.output import AsJson, progress, result
+from onceward.cli import logs
+from onceward.cli.failing import ShowTraceback, print_traceback
+from onceward.cli.logs import LogFile, LogLevel
+from onceward.cli.output import AsJson, result
+from onceward.cli.restart import LIMIT, Restart, RestartLimit, is_supervised, own_command, supervise, supervised
+from onceward.cli.watch import AsJsonLines, Quiet, view
 
 if TYPE_CHECKING:
     from onceward.epoch.recovery import InDoubt
     from onceward.pipeline.host import Ended
+    from onceward.pipeline.query import Query
+    from onceward.watching.sight import Sight
 
 
 def run(
@@ -51,39 +58,66 @@ def run(
         typer.Option("--new-lineage", help="With --from: although sinks hold something else than the savepoint knows."),
     ] = False,
     as_json: AsJson = False,
+    json_lines: AsJsonLines = False,
+    quiet: Quiet = False,
+    log_level: LogLevel = "warning",
+    log_file: LogFile = None,
+    show_traceback: ShowTraceback = False,
+    restart: Restart = False,
+    restart_limit: RestartLimit = LIMIT,
 ) -> None:
     """Run the pipelines that FILE's build(spark) returns; Ctrl-C and SIGTERM finish the running epoch."""
     if once and trigger is not None:
         raise typer.BadParameter("--once and --trigger exclude each other")
     if savepoint is None and (partitions is not None or new_name is not None or new_lineage):
         raise typer.BadParameter("--partitions, --as and --new-lineage go with --from SAVEPOINT")
-    from onceward.pipeline import host
-    from onceward.pipeline.session import end, session
-
-    build = host.load(file)
-    spark = session(file.stem, master=master)
-    try:
-        pipelines = build(spark)
-        restores: dict[str, host.Restores] = {}
-        if savepoint is not None:
-            pipelines, restores = host.restoring(
-                pipelines, savepoint, new_name=new_name, partitions=partitions, new_lineage=new_lineage
-            )
-        ended = host.run(
-            pipelines,
-            restores=restores,
-            trigger="once" if once else trigger,
-            take_over=take_over,
-            trust_ledger=trust_ledger,
-            in_doubt=cast("InDoubt | None", in_doubt),
-            replan=replan,
-            accept_lost_input=accept_lost_input,
-            report=progress,
+    if restart and (savepoint or take_over or trust_ledger or in_doubt or replan or accept_lost_input):
+        raise typer.BadParameter(
+            "--restart would repeat what is to be done once: --from, --take-over, --trust-ledger, --in-doubt, "
+            "--replan and --accept-lost-input go without it. Start once with them, stop, then use --restart."
         )
-    finally:
-        end(spark)
+    if restart and not is_supervised():
+        raise typer.Exit(supervise(own_command(), restart_limit))
+    logs.set_up(log_level, log_file, quiet=quiet or json_lines)
+    with supervised() as tell, view(quiet=quiet, json_lines=json_lines) as shown:
+        from onceward.pipeline import host
+        from onceward.pipeline.explaining import in_our_words, in_users_file
+        from onceward.pipeline.session import end, session
+
+        def look(sights: list["Sight"]) -> None:
+            tell(sights)
+            shown.look(sights)
+
+        show = print_traceback if show_traceback else lambda _: None
+        with in_our_words(show):
+            with in_users_file(str(file)):
+                build = host.load(file)
+            spark = session(file.stem, master=master)
+        try:
+            with in_our_words(show):
+                with in_users_file(str(file)):
+                    pipelines = build(spark)
+                restores: dict[str, host.Restores] = {}
+                if savepoint is not None:
+                    pipelines, restores = host.restoring(
+                        pipelines, savepoint, new_name=new_name, partitions=partitions, new_lineage=new_lineage
+                    )
+                ended = host.run(
+                    pipelines,
+                    restores=restores,
+                    trigger="once" if once else trigger,
+                    take_over=take_over,
+                    trust_ledger=trust_ledger,
+                    in_doubt=cast("InDoubt | None", in_doubt),
+                    replan=replan,
+                    accept_lost_input=accept_lost_input,
+                    report=shown.report,
+                    look=look,
+                )
+        finally:
+            end(spark)
     facts, text = told(ended)
-    result(facts, text, as_json=as_json)
+    result({"event": "ended", **facts} if json_lines else facts, text, as_json=as_json or json_lines)
 
 
 def told(ended: "Ended") -> tuple[dict[str, object], str]:
@@ -92,10 +126,18 @@ def told(ended: "Ended") -> tuple[dict[str, object], str]:
         {
             "name": query.name,
             "epochs": query.epochs_committed,
-            "rows": query.rows_committed,
+            "rows_in": query.rows_read,
+            "rows_out": query.rows_written,
             "last_epoch": query.epochs[-1].epoch if query.epochs else None,
         }
         for query in ended.queries
     ]
-    text = "\n".join(f"{it['name']}: {it['epochs']} epochs, {it['rows']} rows committed" for it in facts)
+    text = "\n".join(_line(query) for query in ended.queries)
     return {"ended": ended.by, "pipelines": facts}, text
+
+
+def _line(query: "Query") -> str:
+    out = ", ".join(f"{rows:,} to {sink}" for sink, rows in query.rows_written.items())
+    if not query.epochs_committed:
+        return f"{query.name}: ended, nothing new was committed"
+    return f"{query.name}: ended, {query.epochs_committed:,} epochs committed: {query.rows_read:,} rows in, {out}"

@@ -1,21 +1,19 @@
 """`onceward savepoint diff`: what became of the state between two savepoints, key by key."""
 
-import io
 from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 import typer
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from onceward.cli.output import AsJson, result
+from onceward.cli.tables import printed
 from onceward.terminal import plain
 
 if TYPE_CHECKING:
     from onceward.pipeline.state_diff import StoreDiff
 
-WIDTH = 160
 Stored = Annotated[str, typer.Argument(help="A savepoint, or a home: its newest epoch.", show_default=False)]
 
 
@@ -53,7 +51,5 @@ def _told(store: "StoreDiff") -> str:
         table.add_column(name, overflow="fold")
     for row in store.rows:
         table.add_row(*(Text(plain(cell)) for cell in (row.kind, row.key, row.before or "", row.after or "")))
-    text = io.StringIO()
-    Console(file=text, width=WIDTH, color_system=None, force_terminal=False).print(table)
     more = store.added + store.removed + store.changed - len(store.rows)
-    return f"{head}\n{text.getvalue()}" + (f"and {more} more\n" if more else "")
+    return f"{head}\n{printed(table)}\n" + (f"and {more} more\n" if more else "")

@@ -1,18 +1,17 @@
 """Savepoints as tables. Cells are `Text`: a name such as "[/red]" is no markup."""
 
-import io
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from rich.console import Console
+from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
+from onceward.cli.tables import printed
 from onceward.savepoint.keeping import Found
 from onceward.savepoint.manifest import Savepoint
 from onceward.terminal import one_line, plain
 
-WIDTH: Final = 160
 _RIGHT: Final = frozenset(
     {"epoch", "bytes", "files", "rows", "partitions", "id", "partition", "read up to", "written up to", "on its way"}
 )
@@ -21,12 +20,12 @@ _RIGHT: Final = frozenset(
 def listed(found: Sequence[Found]) -> str:
     """One line for each."""
     rows = [
-        [it.place.name, str(s.epoch), s.pipeline, s.lineage[:8], s.backend, str(len(s.files)), str(s.bytes), _at(s)]
+        [it.place.name, str(s.epoch), s.pipeline, s.backend, str(s.bytes), _at(s)]
         if (s := it.savepoint)
-        else [it.place.name, "", it.problem, "", "", "", "", ""]
+        else [it.place.name, "", it.problem, "", "", ""]
         for it in found
     ]
-    return table("", ("savepoint", "epoch", "pipeline", "lineage", "backend", "files", "bytes", "created at"), rows)
+    return table("", ("savepoint", "epoch", "pipeline", "backend", "bytes", "created at"), rows)
 
 
 def described(location: str, savepoint: Savepoint) -> str:
@@ -44,7 +43,13 @@ def described(location: str, savepoint: Savepoint) -> str:
         for it in savepoint.operators
     ]
     sinks = [
-        [f"{name}{' *' if name == entry.decider else ''}", it.kind, str(it.rows), it.digest, str(dict(it.committable))]
+        [
+            f"{name}{' *' if name == entry.decider else ''}",
+            it.kind.rpartition(":")[2],
+            str(it.rows),
+            it.digest,
+            str(dict(it.committable)),
+        ]
         for name, it in entry.sinks.items()
     ]
     tables = [
@@ -61,14 +66,14 @@ def described(location: str, savepoint: Savepoint) -> str:
 def table(title: str, columns: Sequence[str], rows: Sequence[Iterable[str]]) -> str:
     if not rows:
         return ""
-    made = Table(title=Text(one_line(title)) if title else None, title_justify="left", header_style="bold")
+    made = Table(
+        title=Text(one_line(title)) if title else None, title_justify="left", header_style="bold", box=SIMPLE_HEAD
+    )
     for name in columns:
         made.add_column(name, overflow="fold", justify="right" if name in _RIGHT else "left")
     for row in rows:
         made.add_row(*(Text(plain(cell)) for cell in row))
-    text = io.StringIO()
-    Console(file=text, width=WIDTH, color_system=None, force_terminal=False).print(made)
-    return text.getvalue().rstrip("\n")
+    return printed(made)
 
 
 def _or_unknown(rows: int | None) -> str:

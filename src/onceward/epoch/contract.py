@@ -82,7 +82,6 @@ class TwoPhaseCommitSink(ABC):
 
     remembers: ClassVar[bool] = True  # False: has no marker of its own, `last_commit` cannot tell; the ledger's counts
     repeatable: bool = True  # False: an epoch redone would have its effect twice; refused under exactly-once
-    computing_s: float = 0.0  # of the last `write`: how long the engine computed its rows, where that can be told apart
     owner: Owner
 
     def open(self, owner: Owner) -> None:
@@ -127,6 +126,11 @@ class TwoPhaseCommitSink(ABC):
         Never what a newer term has staged: the caller may be a paused driver that woke after its successor's start.
         Earlier epochs are committed everywhere, so what is staged for them may go too.
         """
+
+    @property
+    def computing_s(self) -> float:
+        """Of the last `write`: how long the engine computed its rows; 0 where that cannot be told from writing them."""
+        return 0.0
 
     def digest(self, context: EpochContext, rows: Any) -> Outcome | None:  # noqa: ARG002 - for those who override it
         """Run the rows without writing: what `write` would have returned. None as in `write`."""

@@ -2,12 +2,19 @@
 
 import errno
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
 from py4j.protocol import Py4JError, Py4JJavaError
-from pyspark.errors import AnalysisException, PySparkException
+from pyspark.errors import (
+    AnalysisException,
+    ArithmeticException,
+    ArrayIndexOutOfBoundsException,
+    DateTimeException,
+    NumberFormatException,
+    PySparkException,
+)
 from pyspark.errors.exceptions.captured import CapturedException
 
 from onceward.epoch import tries
@@ -20,11 +27,17 @@ REFUSED: Final = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDI
 NO_ROOM: Final = "No space left on device"  # as Java's exceptions say it, which have no number
 REPLAYED: Final = "Nothing of the unfinished epoch is visible and nothing is lost"
 UNRESOLVED: Final = "UNRESOLVED_COLUMN"
+# A value that an expression of Spark's cannot take: a wrong cast, a division by zero.
+OF_DATA: Final = (
+    ArithmeticException, ArrayIndexOutOfBoundsException, DateTimeException, NumberFormatException,
+)  # fmt: skip
 _FROM_SPARK: Final = (CapturedException, Py4JJavaError)
 
 
-def own_failure(error: Exception) -> Failure | None:
-    """The failure of the user's own code that this is, if repeating cannot cure it; equal ones are the same."""
+def own_failure(error: Exception) -> Hashable | None:
+    """What the user's own code or data did wrong, if repeating cannot cure it; equal ones are the same failure."""
+    if isinstance(error, OF_DATA):
+        return type(error), _first(error)
     failure = user_failure(error)
     return failure if failure is not None and failure.of_code else None
 
@@ -50,6 +63,8 @@ def explained(error: BaseException) -> OncewardError | None:
         return error
     if isinstance(error, AnalysisException):
         return UserCodeFailed(_analysis(error))
+    if isinstance(error, OF_DATA):
+        return UserCodeFailed(f"a row cannot be computed: {_first(error)}. {REPLAYED}: repair the query, start again.")
     if (failure := user_failure(error)) is not None:
         return UserCodeFailed(f"{failure} (in your own code). {REPLAYED}: repair it, and start again.")
     if isinstance(error, OSError) and not isinstance(error, ConnectionError):
@@ -65,6 +80,18 @@ def home_unusable(error: OSError) -> HomeUnusable | None:
     if error.errno in REFUSED:
         return HomeUnusable(f"{said}. A pipeline's home= is a directory that this user can write.")
     return None
+
+
+@contextmanager
+def usable_home() -> Iterator[None]:
+    """What the operating system refuses in here is about the home."""
+    try:
+        yield
+    except OSError as error:
+        ours = home_unusable(error)
+        if ours is None:
+            raise
+        raise ours from error
 
 
 @contextmanager

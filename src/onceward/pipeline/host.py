@@ -1,28 +1,30 @@
 """Runs the pipelines of a user's file in this process until they end or are asked to stop."""
 
 import importlib.util
-import signal
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType, ModuleType
+from types import ModuleType
 from typing import Final, TypedDict, Unpack
 
+from py4j.protocol import Py4JError
 from pyspark import cloudpickle
 from pyspark.sql import SparkSession
 
 from onceward.epoch.recovery import InDoubt
+from onceward.epoch.runner import Stopping
 from onceward.errors import PipelineFileError, SavepointUnusable
 from onceward.pipeline.pipeline import Pipeline
 from onceward.pipeline.query import Query
 from onceward.pipeline.restores import place_of
+from onceward.pipeline.stop_signals import stop_signals
 from onceward.savepoint.manifest import load as load_savepoint
+from onceward.watching.sight import Sight
 
 POLL_S: Final = 0.1
-REPORT_EVERY_S: Final = 2.0
 
 
 class Starting(TypedDict, total=False):
@@ -114,46 +116,43 @@ def run(
     *,
     trigger: str | None,
     report: Callable[[str], None],
+    look: Callable[[list[Sight]], None] = lambda _: None,
     restores: Mapping[str, Restores] | None = None,
     **starting: Unpack[Starting],
 ) -> Ended:
     """Start all, wait, stop all cleanly at a signal or when one fails; a failure is raised.
 
-    `starting`: what `Pipeline.start` takes besides.
+    `look` is called every now and then with what is to be seen of them. `starting`: what `Pipeline.start` takes
+    besides.
     """
     queries: list[Query] = []
-    with _signals() as asked:
+    with stop_signals(report, lambda: "; ".join(f"{it.name}: {it.waited_for}" for it in queries)) as asked:
         try:
             for pipeline in pipelines:
                 report(f"{pipeline.name}: starting ({pipeline.guarantee})")
                 restore = (restores or {}).get(pipeline.name, Restores())
-                queries.append(pipeline.start(trigger=trigger, report=report, **starting, **restore))
-            _watch(queries, asked, report)
+                stop = asked.event.is_set
+                queries.append(
+                    pipeline.start(trigger=trigger, report=report, asked_to_stop=stop, **starting, **restore)
+                )
+            _watch(queries, asked.event, look)
+        except Stopping:
+            pass  # while a start waited for something
         finally:
             failures = _stop(queries)
+            with suppress(Py4JError, ConnectionError):  # without Spark there is nothing to be seen
+                look([query.sight() for query in queries])
     if failures:
         raise failures[0]
     return Ended(asked.name or "finished", queries)
 
 
-def _watch(queries: list[Query], asked: "_Asked", report: Callable[[str], None]) -> None:
-    told: dict[str, int] = {}
-    quiet = 0.0
-    while not asked.event.wait(POLL_S):
-        quiet += POLL_S
-        if quiet >= REPORT_EVERY_S:
-            quiet = 0.0
-            for query in queries:
-                done = query.epochs
-                if done and told.get(query.name) != done[-1].epoch:
-                    last = done[-1]
-                    told[query.name] = last.epoch
-                    spent = ", ".join(f"{name} {value:.0f} ms" for name, value in last.milliseconds.items())
-                    report(f"{query.name}: epoch {last.epoch}, {last.rows} rows ({spent})")
+def _watch(queries: list[Query], asked: threading.Event, look: Callable[[list[Sight]], None]) -> None:
+    while not asked.wait(POLL_S):
+        look([query.sight() for query in queries])
         active = [query for query in queries if query.is_active]
         if not active or (len(active) < len(queries) and any(query.exception() for query in queries)):
             return
-    report(f"{asked.name}: finishing the running epoch")
 
 
 def _stop(queries: list[Query]) -> list[BaseException]:
@@ -167,26 +166,3 @@ def _stop(queries: list[Query]) -> list[BaseException]:
         if failure is not None:
             failures.append(failure)
     return failures
-
-
-@dataclass(slots=True)
-class _Asked:
-    event: threading.Event
-    name: str | None = None
-
-
-@contextmanager
-def _signals() -> Iterator[_Asked]:
-    """SIGTERM and Ctrl-C ask for a clean stop; a second one is not needed, the running epoch is short."""
-    asked = _Asked(threading.Event())
-
-    def note(number: int, _frame: FrameType | None) -> None:
-        asked.name = signal.Signals(number).name
-        asked.event.set()
-
-    before = {number: signal.signal(number, note) for number in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        yield asked
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

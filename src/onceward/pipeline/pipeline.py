@@ -26,6 +26,7 @@ from onceward.lookups.kept import KeptLookups
 from onceward.pipeline.batch import BackgroundThread, Shaping, Transform, in_foreach_batch
 from onceward.pipeline.counted_rows import rows_dropped, rows_read
 from onceward.pipeline.enrichment import Enrichment
+from onceward.pipeline.explaining import usable_home
 from onceward.pipeline.hadoop import delete, open_home
 from onceward.pipeline.in_memory import place_of
 from onceward.pipeline.opening import Opened, now, stoppable_patience
@@ -155,6 +156,7 @@ class Pipeline:
         home = open_home(place_of(self.home, self.name), self.source.sparkSession)
         restoring(self, savepoint, home, shape, partitions=None, new_lineage=False, report=lambda _: None)
 
+    @usable_home()
     def start(
         self,
         *,

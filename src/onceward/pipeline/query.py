@@ -1,5 +1,6 @@
 """A running pipeline: Spark's query with epochs, a stop that finishes the running epoch, and our own errors."""
 
+import json
 import logging
 import threading
 import time
@@ -20,6 +21,7 @@ from onceward.pipeline.explaining import explained
 from onceward.pipeline.lost_input import input_lost
 from onceward.pipeline.opening import Opened, now
 from onceward.savepoint.creating import create
+from onceward.watching.sight import Sight
 
 COMMIT_LOG_S: Final = 10.0  # Spark writes its commit log within milliseconds after the epoch
 POLL_S: Final = 0.02
@@ -98,6 +100,38 @@ class Query:
     def rows_written(self) -> dict[str, int]:
         """How many rows this driver has committed to each sink."""
         return dict(self._runner.rows_written)
+
+    @property
+    def waited_for(self) -> str:
+        """What a stop would have to wait for now, in words; known without asking Spark."""
+        running, coordinator = self._runner.running, self._runner.taken.coordinator
+        waiting = coordinator.patience.waiting if coordinator.patience is not None else None
+        if waiting is not None:
+            return waiting.said(time.monotonic())
+        return f"epoch {running}: {coordinator.doing or 'being planned'}" if running is not None else "Spark"
+
+    def sight(self) -> Sight:
+        """The pipeline as of now, for those who look on."""
+        runner, coordinator, active = self._runner, self._runner.taken.coordinator, self.is_active
+        waiting = coordinator.patience.waiting if coordinator.patience is not None else None
+        failure = None if active else self.exception()
+        reported = self.spark_query.lastProgress
+        return Sight(
+            pipeline=self.name,
+            guarantee=runner.taken.owner.guarantee.value,
+            at=time.monotonic(),
+            active=active,
+            stopping=self._opened.stop.is_set(),
+            failure=str(failure) if failure is not None else "",
+            running=runner.running,
+            doing=coordinator.doing,
+            waiting=waiting.said(time.monotonic()) if waiting is not None else "",
+            epochs=tuple(runner.finished),
+            epochs_committed=runner.epochs_committed,
+            rows_read=runner.rows_read,
+            rows_written=dict(runner.rows_written),
+            progress=json.loads(reported.json) if reported is not None else {},
+        )
 
     def exception(self) -> BaseException | None:
         """Why the pipeline stopped, if it failed: our own error where there is one."""

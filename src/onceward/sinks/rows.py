@@ -6,6 +6,7 @@ must be named by the try that wrote it: only what the returned reports name coun
 """
 
 import json
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -47,6 +48,7 @@ class Size:
     """
 
     small_epoch_bytes: int = SMALL_EPOCH_BYTES
+    computing_s: float = 0.0  # how long it took to compute what was collected last; 0: it was not collected
     _bytes_per_input: float = float(ASSUMED_ROW_BYTES)
     _without_input: float = 0.0  # bytes written by epochs that had no input
     _row_bytes: float = float(ASSUMED_ROW_BYTES)  # of a row written
@@ -75,8 +77,10 @@ class Size:
         Each partition gives its first rows only, and all of them are read nevertheless: stateful operators keep their
         state when a partition ends, so none may be cut short. A second try goes over tasks: it may have been too much.
         """
+        self.computing_s = 0.0
         if context.attempt > 1 or not self.is_small(context):
             return None
+        began = time.monotonic()
         bound = self._rows_per_partition(rows)
         # The lower 33 bits of Spark's id are the row's place in its partition.
         place = f"monotonically_increasing_id() & {(1 << 33) - 1}L"
@@ -87,6 +91,7 @@ class Size:
         if found.num_rows:
             self._row_bytes = max(0.9 * self._row_bytes, found.nbytes / found.num_rows)
         self.learn(context, found.nbytes)
+        self.computing_s = time.monotonic() - began
         return found
 
     def _rows_per_partition(self, rows: DataFrame) -> int:

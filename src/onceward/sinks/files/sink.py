@@ -159,6 +159,11 @@ class FileSink(TwoPhaseCommitSink):
         with explained("clean up", self.staging, decided=True):
             self._forget(context)
 
+    @property
+    def computing_s(self) -> float:
+        """Where the rows were collected first."""
+        return self._size.computing_s
+
     def digest(self, context: EpochContext, rows: DataFrame) -> Outcome:  # noqa: ARG002 - the contract names the epoch
         """What the rows would write."""
         return shared.digest(self._columns.of(rows))

@@ -142,6 +142,11 @@ class KafkaSink(TransactionalKafka):
         """Of the transaction, or of the idempotent producer."""
         return super().identity if self._idempotent is None else self._idempotent.identity
 
+    @property
+    def computing_s(self) -> float:
+        """Where the rows were collected first."""
+        return self._size.computing_s
+
     def digest(self, context: EpochContext, rows: DataFrame) -> Outcome:
         """What the rows would write."""
         prepared = self._rows.of(rows)

@@ -180,6 +180,11 @@ class LakeSink(TwoPhaseCommitSink):
         if reading is not None and self._stages and not _has(reading, context.epoch):
             Staging(reading.place, self.owner).clear(reading.epoch, context.epoch)
 
+    @property
+    def computing_s(self) -> float:
+        """Where the rows were collected first."""
+        return self._size.computing_s
+
     def digest(self, context: EpochContext, rows: DataFrame) -> Outcome:  # noqa: ARG002 - the contract names the epoch
         """What the rows would write."""
         return shared.digest(_named_plainly(rows))

@@ -177,6 +177,11 @@ class PostgresSink(TwoPhaseCommitSink):
         if self._exactly_once:
             self._session.run(f"aborting epoch {context.epoch}", lambda cursor: self._abort(cursor, context.epoch))
 
+    @property
+    def computing_s(self) -> float:
+        """Where the rows were collected first."""
+        return self._size.computing_s
+
     def digest(self, context: EpochContext, rows: DataFrame) -> Outcome:  # noqa: ARG002 - the contract names the epoch
         """What `write` would have returned."""
         return epoch_rows.digest(self._shape_of(rows.schema).layout.prepared(rows))

@@ -1,0 +1,27 @@
+"""A running pipeline at one moment, as its driver sees it."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from onceward.epoch.ledger import Entry
+
+
+class Sight(msgspec.Struct, frozen=True, kw_only=True):
+    """Counts are of this driver, over committed epochs. Times are by one clock, in seconds."""
+
+    pipeline: str
+    guarantee: str
+    at: float
+    active: bool = True  # Spark still runs it
+    stopping: bool = False  # it was asked to stop
+    failure: str = ""  # why it ended, if it failed
+    running: int | None = None  # the epoch that is under way
+    doing: str = ""  # which step of it, and in which sink
+    waiting: str = ""  # what is out of reach and waited for, since when and why
+    epochs: tuple[Entry, ...] = ()  # the last ones, oldest first
+    epochs_committed: int = 0
+    rows_read: int = 0
+    rows_written: Mapping[str, int] = {}  # by sink
+    progress: Mapping[str, Any] = {}  # Spark's own report of its last epoch, or of its last look for one
