@@ -230,7 +230,7 @@ def test_a_postgresql_that_is_away_after_the_decision_is_waited_for(
     eventually(lambda: processes.state(it.driver.running.pid) == "T", "the driver sleeps after its decision")
     with away(postgres):
         os.kill(it.driver.running.pid, signal.SIGCONT)
-        eventually(lambda: "cannot commit it yet" in it.driver.text(), "the driver notices")
+        eventually(lambda: "to commit epoch 0, which is decided" in it.driver.text(), "the driver notices")
     eventually(lambda: len(it.outputs["postgres"].values()) == it.fed, "the commit arrives")
     it.driver.finish()
     it.require_exact()

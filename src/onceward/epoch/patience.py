@@ -7,7 +7,7 @@ import errno
 import logging
 import re
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
@@ -136,6 +136,16 @@ class Patience:
             log.warning("%s is back after %s", self.waiting.what, _span(self._clock() - self.waiting.since))
         self.waiting = None
         self._times = 0
+
+
+def patiently(patience: Patience | None, sink: str | None, question: Callable[[], T]) -> T:
+    """Ask a sink; without patience, once."""
+
+    def ask() -> T:
+        with of_sink(sink) if sink is not None else nullcontext():
+            return question()
+
+    return ask() if patience is None else patience.until(ask)
 
 
 def _subject(error: Exception) -> str:

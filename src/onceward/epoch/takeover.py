@@ -4,7 +4,6 @@ Pure but for what is passed in: the sinks, the home's storage, and the clock.
 """
 
 from collections.abc import Callable, Mapping
-from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TypeVar
@@ -25,7 +24,7 @@ from onceward.epoch.decisions import Decisions
 from onceward.epoch.entries import EntryMaker
 from onceward.epoch.home import Home
 from onceward.epoch.ledger import DONE, PREPARED, Entry, Ledger
-from onceward.epoch.patience import of_sink
+from onceward.epoch.patience import patiently
 from onceward.epoch.recovery import (
     NEVER,
     Consent,
@@ -286,13 +285,7 @@ class TakeOver:
 
     def _ask(self, sink: str | None, question: Callable[[], T]) -> T:
         """A sink that is out of reach is waited for: each of these questions may be repeated."""
-
-        def ask() -> T:
-            with of_sink(sink) if sink is not None else nullcontext():
-                return question()
-
-        patience = self.coordinator.patience
-        return ask() if patience is None else patience.until(ask)
+        return patiently(self.coordinator.patience, sink, question)
 
     def _roll_forward(self, entry: Entry) -> str:
         return roll_forward(
