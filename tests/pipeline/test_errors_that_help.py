@@ -72,7 +72,7 @@ def test_a_host_that_does_not_exist_is_named(made: Made, monkeypatch: pytest.Mon
 def test_a_missing_source_topic_is_named_with_the_command_that_makes_it(made: Made) -> None:
     """I4."""
     with pytest.raises(
-        TopicUnusable, match="source topic 'clikcs' does not exist .* `onceward kafka topic create clikcs`"
+        TopicUnusable, match=r"source topic 'clikcs' does not exist .* `onceward kafka topic create clikcs`"
     ) as raised:
         run(made(topic="clikcs"))
     told(raised.value)

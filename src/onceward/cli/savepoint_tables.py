@@ -10,7 +10,7 @@ from rich.text import Text
 from onceward.cli.tables import printed
 from onceward.savepoint.keeping import Found
 from onceward.savepoint.manifest import Savepoint
-from onceward.terminal import one_line, plain
+from onceward.terminal import one_line
 
 _RIGHT: Final = frozenset(
     {"epoch", "bytes", "files", "rows", "partitions", "id", "partition", "read up to", "written up to", "on its way"}
@@ -39,7 +39,7 @@ def described(location: str, savepoint: Savepoint) -> str:
         *(f"input ends at {one_line(text)}" for text in entry.positions),
     ]
     operators = [
-        [str(it.id), it.name, str(it.partitions), ", ".join(it.stores), _or_unknown(it.rows), str(it.bytes)]
+        [str(it.id), it.name, str(it.partitions), [*it.stores], _or_unknown(it.rows), str(it.bytes)]
         for it in savepoint.operators
     ]
     sinks = [
@@ -63,16 +63,23 @@ def described(location: str, savepoint: Savepoint) -> str:
     return "\n".join([*lines, *(it for it in tables if it)])
 
 
-def table(title: str, columns: Sequence[str], rows: Sequence[Iterable[str]]) -> str:
+def table(title: str, columns: Sequence[str], rows: Sequence[Iterable[str | Sequence[str]]]) -> str:
+    """A cell with several lines is a list; a line end within a name is shown, and ends no line."""
     if not rows:
         return ""
     made = Table(
-        title=Text(one_line(title)) if title else None, title_justify="left", header_style="bold", box=SIMPLE_HEAD
+        title=Text(one_line(title)) if title else None,
+        title_justify="left",
+        header_style="bold",
+        box=SIMPLE_HEAD,
+        show_edge=False,
+        pad_edge=False,
     )
     for name in columns:
         made.add_column(name, overflow="fold", justify="right" if name in _RIGHT else "left")
     for row in rows:
-        made.add_row(*(Text(plain(cell)) for cell in row))
+        lines = ([cell] if isinstance(cell, str) else cell for cell in row)
+        made.add_row(*(Text("\n".join(map(one_line, it))) for it in lines))
     return printed(made)
 
 
