@@ -78,7 +78,7 @@ class Job:
         """The error; nothing has changed."""
         before = self.seen(), Home.at(self.home).deed()
         code, told = self.command("run", self.file, "--once", *said)
-        assert code == 1
+        assert code == 4
         assert (self.seen(), Home.at(self.home).deed()) == before
         assert not (self.home / LINEAGES).exists()
         return told

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 from rich.console import Console
+from rich.live import Live
 
 from onceward.cli.tables import printed
-from onceward.cli.watch import JsonLines, PlainLines, drawn, view
+from onceward.cli.watch import JsonLines, LiveView, PlainLines, drawn, view
 from onceward.pipeline.stop_signals import stop_signals
 from onceward.watching.showing import Shown, Watch
 from onceward.watching.sight import Sight
@@ -116,3 +117,15 @@ def test_tables_fit_the_terminal_or_80_columns(monkeypatch: pytest.MonkeyPatch) 
     assert max(map(len, printed("word " * 100).splitlines())) <= 80
     monkeypatch.setenv("COLUMNS", "120")
     assert 100 < max(map(len, printed("word " * 100).splitlines())) <= 120
+
+
+def test_in_a_terminal_it_is_drawn_from_the_first_look_on_with_lines_above_it() -> None:
+    text = io.StringIO()
+    console = Console(file=text, force_terminal=True, width=80, height=24)
+    live = Live(console=console, auto_refresh=False, redirect_stdout=False)
+    it = LiveView(live)
+    assert text.getvalue() == ""
+    it.look([busy(running=4)])
+    live.stop()
+    assert "clicks" in text.getvalue()
+    assert "epoch 4: being planned" in text.getvalue()

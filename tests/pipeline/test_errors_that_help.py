@@ -87,7 +87,7 @@ def test_a_failing_python_function_shows_its_own_exception_file_and_line(
     def divide(number: int) -> int:
         return number // 0
 
-    broken = sf.udf(divide, "int")
+    broken = sf.udf(divide, "int", useArrow=False)  # else Spark warns of the type hints
     line = divide.__code__.co_firstlineno + 1
     with caplog.at_level(logging.WARNING, "onceward"), pytest.raises(UserCodeFailed) as raised:
         run(made(lambda batch: batch.select("key", broken(sf.lit(1)).cast("string").alias("value")), small=small))

@@ -230,7 +230,7 @@ class TestSparksLogs:
         told: list[str] = []
         query = run(copy.pipeline(max_records_per_epoch=3), replan=True, report=told.append)
         assert any("epoch 0, which nobody has committed, is planned anew" in line for line in told)
-        assert [entry.rows for entry in query.epochs] == [3, 3, 3, 1]
+        assert [entry.input_rows for entry in query.epochs] == [3, 3, 3, 1]
         assert copy.values() == [str(number) for number in range(10)]
 
 

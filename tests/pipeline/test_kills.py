@@ -137,7 +137,7 @@ def test_a_zombie_that_wakes_after_its_successor_committed_adds_nothing(job: Cal
     it.feed()
     it.finish()  # waits for the sleeper's lease to run out, takes over, redoes its epoch and goes on
     zombie.running.send_signal(signal.SIGCONT)
-    assert zombie.wait() == 1
+    assert zombie.wait() == 4
     assert "taken over" in zombie.text(), zombie.text()[-3000:]
     it.feed()
     it.finish()
@@ -156,7 +156,7 @@ def test_two_drivers_on_one_home_the_second_says_who_is_there_or_takes_over(job:
     eventually(lambda: len(it.seen()) == it.fed, "the first driver was not disturbed")
     third = it.make(it.text).start("--take-over", "--json")
     # Idle as it is, it stops at once: Spark would plan its next epoch before anybody could refuse it (trap 22).
-    assert it.driver.wait() == 1
+    assert it.driver.wait() == 4
     assert "taken over" in it.driver.text()
     it.feed()
     eventually(lambda: third.alive() and len(it.seen()) == it.fed, "the rightful driver goes on undisturbed")

@@ -303,6 +303,6 @@ def test_drivers_that_die_or_sleep_and_their_successors_make_an_epoch_of_the_sam
     successor = drivers(text).start("--once", "--json", "--take-over")
     successor.result()
     zombie.running.send_signal(signal.SIGCONT)
-    assert zombie.wait() == 1
+    assert zombie.wait() == 4
     assert "taken over" in zombie.text(), zombie.text()[-3000:]
     assert sorted(kafka.values(target)) == ["a1 for 1", "a2 for 3"]

@@ -151,7 +151,7 @@ def test_a_driver_that_sleeps_through_a_restore_adds_nothing(
     it.run("--from", str(place), "--partitions", "3", "--take-over")
     it.require_exact()
     zombie.running.send_signal(signal.SIGCONT)
-    assert zombie.wait() == 1
+    assert zombie.wait() == 4
     assert "take" in zombie.text(), zombie.text()[-3000:]
     it.require_exact()
     assert [it.in_force()] == it.lineages()

@@ -140,4 +140,5 @@ def _line(query: "Query") -> str:
     out = ", ".join(f"{rows:,} to {sink}" for sink, rows in query.rows_written.items())
     if not query.epochs_committed:
         return f"{query.name}: ended, nothing new was committed"
-    return f"{query.name}: ended, {query.epochs_committed:,} epochs committed: {query.rows_read:,} rows in, {out}"
+    epochs = f"{query.epochs_committed:,} epoch{'s' if query.epochs_committed > 1 else ''}"
+    return f"{query.name}: ended, {epochs} committed: {query.rows_read:,} rows in, {out}"

@@ -2,6 +2,7 @@
 
 import json
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Annotated, Final, Protocol
@@ -18,7 +19,7 @@ from onceward.terminal import one_line
 from onceward.watching.showing import EpochShown, Shown, Watch
 from onceward.watching.sight import Sight
 
-REFRESHES_PER_S: Final = 4
+REDRAW_S: Final = 0.25
 COLOURS: Final = {"running": "green", "waiting": "yellow", "stopping": "yellow", "failed": "red", "ended": "dim"}
 
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show nothing but errors and the result.")]
@@ -104,16 +105,24 @@ class JsonLines(Watching):
 
 
 class LiveView(Watching):
-    """For a terminal. Lines for people go above it."""
+    """For a terminal. Lines for people go above it. Drawn from the first look on: an empty view would scroll."""
 
     def __init__(self, live: Live) -> None:
         super().__init__()
         self._live = live
         self._shown: dict[str, Shown] = {}
+        self._drawn_at = 0.0
+
+    def look(self, sights: Sequence[Sight]) -> None:
+        super().look(sights)
+        over = not any(sight.active for sight in sights)
+        if self._shown and (over or time.monotonic() - self._drawn_at > REDRAW_S):
+            self._drawn_at = time.monotonic()
+            self._live.start()
+            self._live.update(Group(*(drawn(it) for it in self._shown.values())), refresh=True)
 
     def state(self, shown: Shown) -> None:
         self._shown[shown.pipeline] = shown
-        self._live.update(Group(*(drawn(it) for it in self._shown.values())))
 
 
 @contextmanager
@@ -127,8 +136,11 @@ def view(*, quiet: bool, json_lines: bool) -> Iterator[View]:
         yield PlainLines()
     else:
         console = Console(stderr=True, highlight=False)
-        with Live(console=console, refresh_per_second=REFRESHES_PER_S, redirect_stdout=False) as live:
+        live = Live(console=console, auto_refresh=False, redirect_stdout=False)
+        try:
             yield LiveView(live)
+        finally:
+            live.stop()
 
 
 def drawn(shown: Shown) -> RenderableType:

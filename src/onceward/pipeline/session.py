@@ -4,10 +4,11 @@ import os
 import secrets
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, cast
 
-from py4j.protocol import Py4JJavaError
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
@@ -113,7 +114,8 @@ def _launch(options: Mapping[str, str]) -> None:
 def end(spark: SparkSession) -> None:
     """Stop Spark and wait for its JVM, which PySpark leaves to die after this process; then no session can follow."""
     gateway = cast("Any", SparkContext._gateway)  # noqa: SLF001 - PySpark has no public way to end its JVM
-    spark.stop()
+    with suppress(Py4JError, OSError):  # a JVM that has crashed: why is told by whoever noticed
+        spark.stop()
     process = getattr(gateway, "proc", None)
     gateway.shutdown()
     if process is not None:
