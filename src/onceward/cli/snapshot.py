@@ -13,6 +13,7 @@ import typer
 from onceward.cli.homes import home_at
 from onceward.cli.output import AsJson, progress, result
 from onceward.cli.snapshot_tables import described
+from onceward.cli.watch import view
 from onceward.errors import ConfigurationError
 from onceward.savepoint.place import Place
 from onceward.snapshot import creating, deleting
@@ -149,8 +150,14 @@ def restore(
                 restores = prepared.enter_context(made_ready)
             else:
                 restores = restoring.in_place(place, found, pipelines)
+            shown = prepared.enter_context(view())
             ended = host.run(
-                pipelines, restores=restores, trigger="once" if once else trigger, take_over=take_over, report=progress
+                pipelines,
+                restores=restores,
+                trigger="once" if once else trigger,
+                take_over=take_over,
+                report=shown.report,
+                look=shown.look,
             )
     finally:
         end(spark)

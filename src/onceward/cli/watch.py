@@ -126,7 +126,7 @@ class LiveView(Watching):
 
 
 @contextmanager
-def view(*, quiet: bool, json_lines: bool) -> Iterator[View]:
+def view(*, quiet: bool = False, json_lines: bool = False) -> Iterator[View]:
     """The view that fits where standard error goes."""
     if json_lines:
         yield JsonLines()
