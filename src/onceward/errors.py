@@ -8,6 +8,7 @@ OncewardError
 │   ├── SourceReplaced          a source topic was deleted and made again: positions are those of the old one
 │   ├── SinkNotTransactional    the second half of end to end is missing
 │   ├── SpeculationEnabled      Spark may run a task twice at once
+│   ├── WorkerUnusable          an executor lacks the interpreter, or a package that tasks need
 │   ├── TransactionsUnsupported the broker lacks transaction.version 2
 │   ├── TopicUnusable           a topic is missing, too small, or not ours to write
 │   ├── TargetUnusable          a table or directory is missing, not ours, or cannot be written as asked
@@ -85,6 +86,10 @@ class SinkNotTransactional(ConfigurationError):
 
 class SpeculationEnabled(ConfigurationError):
     """Two copies of one task would write with the same sequence numbers."""
+
+
+class WorkerUnusable(ConfigurationError):
+    """An executor cannot run Onceward's tasks; the message names its host and what to install there."""
 
 
 class TransactionsUnsupported(ConfigurationError):

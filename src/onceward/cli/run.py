@@ -10,6 +10,7 @@ from onceward.cli.failing import ShowTraceback, print_traceback
 from onceward.cli.logs import LogFile, LogLevel
 from onceward.cli.output import AsJson, result
 from onceward.cli.restart import LIMIT, Restart, RestartLimit, is_supervised, own_command, supervise, supervised
+from onceward.cli.spark_options import Conf, DriverMemory, Packages, PyFiles, names, settings
 from onceward.cli.watch import AsJsonLines, Quiet, view
 
 if TYPE_CHECKING:
@@ -27,6 +28,10 @@ def run(
         str | None, typer.Option(help="Epochs at this interval: 1s, 500ms. Default: as fast as possible.")
     ] = None,
     master: Annotated[str | None, typer.Option(help="Spark's master. Default: local[*].")] = None,
+    conf: Conf = None,
+    packages: Packages = None,
+    py_files: PyFiles = None,
+    driver_memory: DriverMemory = None,
     take_over: Annotated[
         bool, typer.Option("--take-over", help="Fence a living driver of the same home at once.")
     ] = False,
@@ -76,11 +81,12 @@ def run(
             "--restart would repeat what is to be done once: --from, --take-over, --trust-ledger, --in-doubt, "
             "--replan and --accept-lost-input go without it. Start once with them, stop, then use --restart."
         )
+    chosen = settings(conf, packages, driver_memory)
     if restart and not is_supervised():
         raise typer.Exit(supervise(own_command(), restart_limit))
     logs.set_up(log_level, log_file, quiet=quiet or json_lines)
     with supervised() as tell, view(quiet=quiet, json_lines=json_lines) as shown:
-        from onceward.pipeline import host
+        from onceward.pipeline import host, shipping
         from onceward.pipeline.explaining import in_our_words, in_users_file
         from onceward.pipeline.session import end, session
 
@@ -92,9 +98,10 @@ def run(
         with in_our_words(show):
             with in_users_file(str(file)):
                 build = host.load(file)
-            spark = session(file.stem, master=master)
+            spark = session(file.stem, master=master, **chosen)
         try:
             with in_our_words(show):
+                shipping.add(names(py_files), spark.sparkContext)
                 with in_users_file(str(file)):
                     pipelines = build(spark)
                 restores: dict[str, host.Restores] = {}

@@ -1,6 +1,5 @@
 """Fetching through Ivy, which ships inside PySpark and knows where jars live; we name no address."""
 
-import importlib.util
 import os
 import re
 import subprocess
@@ -12,6 +11,7 @@ from pathlib import Path
 from onceward.errors import JarsUnavailable
 from onceward.jars.java import java_command
 from onceward.jars.lock import JarLock
+from onceward.jars.spark import spark_jars
 
 SETTINGS_VARIABLE = "ONCEWARD_IVY_SETTINGS"
 MIRROR_HINT = f"To use a mirror, name an Ivy settings file of yours in {SETTINGS_VARIABLE}."
@@ -41,11 +41,9 @@ def retrieve(lock: JarLock, into: Path, *, work: Path, report: Callable[[str], N
 
 
 def _ivy_jar() -> Path:
-    # find_spec does not import pyspark, which would take most of a second.
-    spec = importlib.util.find_spec("pyspark")
-    for folder in (spec and spec.submodule_search_locations) or []:
-        for jar in sorted(Path(folder).glob("jars/ivy-*.jar")):
-            return jar
+    folder = spark_jars()
+    for jar in sorted(folder.glob("ivy-*.jar")) if folder is not None else ():
+        return jar
     raise JarsUnavailable(
         "PySpark's own Ivy jar (pyspark/jars/ivy-*.jar) is missing. Install pyspark==4.2.0 from its package, "
         "not a client-only one."

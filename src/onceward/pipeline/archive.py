@@ -12,7 +12,9 @@ from typing import Final
 
 import pyspark
 
+from onceward.errors import JarsUnavailable
 from onceward.jars import classes, java_command
+from onceward.jars.spark import spark_jars
 
 TIMEOUT_S: Final = 300.0
 # What every driver comes through: SQL, Arrow, a stateful stream with Python workers.
@@ -58,4 +60,7 @@ def make(report: Callable[[str], None]) -> Path:
 
 
 def _jars() -> Path:
-    return Path(pyspark.__file__).resolve().parent / "jars"
+    found = spark_jars()
+    if found is None:
+        raise JarsUnavailable("Spark's own jars are nowhere: neither in SPARK_HOME nor inside PySpark")
+    return found

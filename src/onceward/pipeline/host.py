@@ -1,28 +1,25 @@
 """Runs the pipelines of a user's file in this process until they end or are asked to stop."""
 
-import importlib.util
-import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
-from types import ModuleType
 from typing import Final, TypedDict, Unpack
 
 from py4j.protocol import Py4JError
-from pyspark import cloudpickle
-from pyspark.sql import SparkSession
 
 from onceward.epoch.recovery import InDoubt
 from onceward.epoch.runner import Stopping
-from onceward.errors import PipelineFileError, SavepointUnusable
+from onceward.errors import SavepointUnusable
 from onceward.pipeline.pipeline import Pipeline
 from onceward.pipeline.query import Query
 from onceward.pipeline.restores import place_of
 from onceward.pipeline.stop_signals import stop_signals
+from onceward.pipeline.user_file import load, load_module, require_pipelines
 from onceward.savepoint.manifest import load as load_savepoint
 from onceward.watching.sight import Sight
+
+__all__ = ["Ended", "Restores", "Starting", "load", "load_module", "require_pipelines", "restoring", "run"]
 
 POLL_S: Final = 0.1
 
@@ -51,46 +48,6 @@ class Ended:
 
     by: str  # "finished" or a signal's name
     queries: list[Query]
-
-
-def load(path: Path) -> Callable[[SparkSession], list[Pipeline]]:
-    """The file's build(spark), which gives one pipeline or several."""
-    module = load_module(path)
-    return lambda spark: _built(path, module, spark)
-
-
-def load_module(path: Path) -> ModuleType:
-    """A user's file, whose functions may travel to Spark's workers."""
-    if not path.is_file():
-        raise PipelineFileError(f"there is no file {path}")
-    spec = importlib.util.spec_from_file_location("onceward_pipeline_file", path)
-    if spec is None or spec.loader is None:
-        raise PipelineFileError(f"{path} is no Python file")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    sys.path.insert(0, str(path.resolve().parent))
-    spec.loader.exec_module(module)
-    # Workers have no such module: its functions travel by value.
-    cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
-    return module
-
-
-def _built(path: Path, module: ModuleType, spark: SparkSession) -> list[Pipeline]:
-    build = getattr(module, "build", None)
-    if not callable(build):
-        raise PipelineFileError(f"{path} has no function build(spark); it returns one ow.Pipeline or several")
-    return require_pipelines(build(spark), f"build(spark) in {path}", path)
-
-
-def require_pipelines(made: object, by: str, path: Path | None) -> list[Pipeline]:
-    """One pipeline or several, each with a name of its own."""
-    pipelines = [made] if isinstance(made, Pipeline) else list(made) if isinstance(made, Iterable) else []
-    if not pipelines or not all(isinstance(pipeline, Pipeline) for pipeline in pipelines):
-        raise PipelineFileError(f"{by} returned {made!r}; it must return ow.Pipeline objects")
-    names = [pipeline.name for pipeline in pipelines]
-    if len(set(names)) < len(names):
-        raise PipelineFileError(f"{path} gives two pipelines the same name: {', '.join(sorted(names))}")
-    return pipelines
 
 
 def restoring(

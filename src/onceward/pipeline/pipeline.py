@@ -40,6 +40,7 @@ from onceward.pipeline.source import require_replayable
 from onceward.pipeline.source_topics import note, require_same_topics
 from onceward.pipeline.starting import start_query, triggered
 from onceward.pipeline.state import State, require_same_backend
+from onceward.pipeline.workers import require_workers
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
@@ -192,6 +193,7 @@ class Pipeline:
         if guarantee is Guarantee.EXACTLY_ONCE:
             require_replayable(self.source, self.replayable_sources, accept_lost_input=accept_lost_input)
             self._require_both_halves()
+        require_workers(spark.sparkContext, self.sinks.values(), report)
         writer = triggered(self.source.writeStream.queryName(self.name).outputMode(self.output_mode), trigger)
         shape = shape_of(self.source, self.output_mode, self.state)
         home = open_home(place_of(self.home, self.name), spark)

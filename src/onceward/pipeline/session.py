@@ -14,8 +14,8 @@ from pyspark.sql import SparkSession
 
 from onceward import python_workers
 from onceward.errors import ConfigurationError, SpeculationEnabled
-from onceward.jars import connector_jars, java_command
-from onceward.pipeline import archive
+from onceward.jars import connector_jars, ivy, java_command
+from onceward.pipeline import archive, interpreter, submitted
 from onceward.sinks.parcel import is_local, is_local_cluster
 
 JVM_END_S: Final = 30.0
@@ -44,41 +44,65 @@ LOCAL_SETTINGS: Final = {
     "spark.driver.bindAddress": LOOPBACK,
     "spark.authenticate": "true",
 }
+JARS: Final = "spark.jars"
+PACKAGES: Final = "spark.jars.packages"
+IVY_SETTINGS: Final = "spark.jars.ivySettings"
+JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
 SECRET: Final = "spark.authenticate.secret"  # noqa: S105 - the setting's name
 
 
 def configure(builder: SparkSession.Builder) -> SparkSession.Builder:
-    """Give a builder of one's own what Onceward needs. What the builder already says otherwise stays."""
-    os.environ["PYSPARK_PYTHON"] = sys.executable  # workers must import what the driver imports
-    os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    java = java_command()
-    os.environ.setdefault("JAVA_HOME", str(java.parent.parent))
-    given = dict(builder._options)  # noqa: SLF001 - the builder has no public way to ask
-    jars = [str(jar) for jar in connector_jars()]
-    if given.get("spark.jars"):
-        jars = [given["spark.jars"], *jars]
-    builder.config("spark.jars", ",".join(jars))
-    options = [said] if (said := given.get("spark.driver.extraJavaOptions", "").strip()) else []
-    if "log4j2.configurationFile" not in said:
-        options.append(f"-Dlog4j2.configurationFile={LOGGING.as_uri()}")
-    if "SharedArchiveFile" not in said and "ArchiveClassesAtExit" not in said:
-        options += archive.options()
-    builder.config("spark.driver.extraJavaOptions", " ".join(options))
-    for name, value in {**SETTINGS, **_local_settings(given)}.items():
+    """Give a builder of one's own what Onceward needs. What the builder already says otherwise stays.
+
+    So does what spark-submit was told.
+    """
+    given = {**submitted.settings(), **builder._options}  # noqa: SLF001 - the builder has no public way to ask
+    interpreter.choose(given)
+    if submitted.is_so():
+        if not submitted.has_connector():
+            submitted.add(connector_jars())
+            builder.config(JARS, _with_connector(given))
+    else:
+        builder.config(JARS, _with_connector(given))
+        builder.config(JAVA_OPTIONS, _java_options(given))
+    mirror = os.environ.get(ivy.SETTINGS_VARIABLE)
+    wanted = {**SETTINGS, **_local_settings(given), **({IVY_SETTINGS: mirror} if mirror else {})}
+    for name, value in wanted.items():
         if name not in given:
             builder.config(name, value)
     return builder
 
 
 def session(name: str = "onceward", *, master: str | None = None, **settings: str) -> SparkSession:
-    """A configured session. Settings are Spark's names with dots as underscores, or `**{"spark.x": "y"}`."""
+    """A configured session. Settings are Spark's names with dots as underscores, or `**{"spark.x": "y"}`.
+
+    master: unless given, what spark-submit was told, or SPARK_MASTER says, or `local[*]`.
+    """
     builder = SparkSession.builder.appName(name)
-    if master is not None or "SPARK_MASTER" not in os.environ:
-        builder = builder.master(master or "local[*]")
+    if master is not None or not submitted.is_so():
+        builder = builder.master(master or os.environ.get("SPARK_MASTER") or "local[*]")
     for key, value in settings.items():
         builder = builder.config(key if "." in key else key.replace("_", "."), value)
-    _launch(configure(builder)._options)  # noqa: SLF001
+    _launch(configure(builder))
     return builder.getOrCreate()
+
+
+def _with_connector(given: Mapping[str, str]) -> str:
+    """A builder's own jars, and Spark's Kafka connector."""
+    own = [given[JARS]] if given.get(JARS) else []
+    return ",".join([*own, *map(str, connector_jars())])
+
+
+def _java_options(given: Mapping[str, str]) -> str:
+    """For a driver's JVM that is still to be started."""
+    java = java_command()
+    os.environ.setdefault("JAVA_HOME", str(java.parent.parent))
+    options = [said] if (said := given.get(JAVA_OPTIONS, "").strip()) else []
+    if "log4j2.configurationFile" not in said:
+        options.append(f"-Dlog4j2.configurationFile={LOGGING.as_uri()}")
+    if "SharedArchiveFile" not in said and "ArchiveClassesAtExit" not in said:
+        options += archive.options()
+    return " ".join(options)
 
 
 def _local_settings(given: Mapping[str, str]) -> dict[str, str]:
@@ -87,7 +111,7 @@ def _local_settings(given: Mapping[str, str]) -> dict[str, str]:
     if not is_local(master):
         return {}
     settings = dict(LOCAL_SETTINGS)
-    if _workers_find_onceward():
+    if interpreter.is_the_drivers(os.environ[interpreter.VARIABLE]) and _workers_find_onceward():
         settings["spark.python.daemon.module"] = python_workers.__name__
     if "spark.driver.host" in given or "spark.driver.bindAddress" in given:
         del settings["spark.driver.host"], settings["spark.driver.bindAddress"]
@@ -104,11 +128,19 @@ def _workers_find_onceward() -> bool:
     return root in sys.path[1:] or root == str(Path.cwd())
 
 
-def _launch(options: Mapping[str, str]) -> None:
-    """Start the JVM before the session: PySpark puts every setting on its command line, which all users can read."""
-    if SECRET in options:
-        conf = SparkConf(loadDefaults=False).setAll([(k, v) for k, v in options.items() if k != SECRET])
-        SparkContext._ensure_initialized(conf=conf)  # noqa: SLF001 - PySpark has no public way to do so
+def _launch(builder: SparkSession.Builder) -> None:
+    """Start the JVM before the session, where PySpark's own way does harm.
+
+    PySpark puts every setting on the JVM's command line, which all users can read. And a builder that names jars
+    keeps those that the JVM fetches for `spark.jars.packages` from executors.
+    """
+    options = builder._options  # noqa: SLF001
+    if submitted.is_so() or not {SECRET, PACKAGES} & set(options):
+        return
+    conf = SparkConf(loadDefaults=False).setAll([(k, v) for k, v in options.items() if k != SECRET])
+    SparkContext._ensure_initialized(conf=conf)  # noqa: SLF001 - PySpark has no public way to do so
+    if options.get(PACKAGES):
+        builder.config(JARS, SparkConf().get(JARS, options[JARS]))
 
 
 def end(spark: SparkSession) -> None:

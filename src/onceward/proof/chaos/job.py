@@ -38,11 +38,14 @@ def settings(folder: Path) -> dict[str, str]:
 
 def pipelines(file: Path | None) -> Callable[[SparkSession, Places], list[Pipeline]]:
     """What to run: the built-in job, or the user's."""
-    build = builtin.build if file is None else getattr(host.load_module(file), "build", None)
-    if not callable(build):
-        raise PipelineFileError(f"{file} has no function build(spark, places)")
 
-    return lambda spark, places: host.require_pipelines(build(spark, places), f"build(spark, places) in {file}", file)
+    def built(spark: SparkSession, places: Places) -> list[Pipeline]:
+        build = builtin.build if file is None else getattr(host.load_module(file, spark), "build", None)
+        if not callable(build):
+            raise PipelineFileError(f"{file} has no function build(spark, places)")
+        return host.require_pipelines(build(spark, places), f"build(spark, places) in {file}", file)
+
+    return built
 
 
 def run_sparks_own(spark: SparkSession, places: Places) -> None:

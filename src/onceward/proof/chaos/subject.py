@@ -35,9 +35,7 @@ class Subject:
     @classmethod
     def load(cls, file: Path) -> "Subject":
         """A user's file: TOPICS, build(spark, places), feed(dice), truth(fed), visible(places)."""
-        from onceward.pipeline import host
-
-        module = host.load_module(file)
+        module = _loaded(file)
         wanted = {"build": "(spark, places)", "feed": "(dice)", "truth": "(fed)", "visible": "(places)"}
         missing = [
             f"{name}{signature}" for name, signature in wanted.items() if not callable(getattr(module, name, None))
@@ -56,6 +54,23 @@ class Subject:
             truth=module.truth,
             visible=module.visible,
         )
+
+
+def _loaded(file: Path) -> ModuleType:
+    """Without Spark, which the prover has no use for, unless the file itself has at its top (`@udf("string")`)."""
+    from pyspark.errors import PySparkException
+
+    from onceward.pipeline.session import end, session
+    from onceward.pipeline.user_file import load_module
+
+    try:
+        return load_module(file)
+    except (PySparkException, AssertionError):  # what PySpark says where there is no session
+        spark = session(file.stem, master="local[1]")
+        try:
+            return load_module(file, spark)
+        finally:
+            end(spark)
 
 
 def _topics(file: Path, module: ModuleType) -> dict[str, int]:

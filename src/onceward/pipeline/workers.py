@@ -1,0 +1,197 @@
+"""Whether every executor can run Onceward's tasks: asked by a tiny job before anything is read or written.
+
+Small epochs run without Python workers. Without this check a machine that lacks the interpreter or a package would be
+found by the first large epoch, perhaps at night.
+"""
+
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Final
+
+from py4j.protocol import Py4JJavaError
+from pyspark import RDD, SparkContext, cloudpickle
+from pyspark.serializers import NoOpSerializer
+
+from onceward.epoch.contract import TwoPhaseCommitSink
+from onceward.errors import WorkerUnusable
+from onceward.pipeline import interpreter, worker_look
+from onceward.sinks.parcel import is_local, is_local_cluster
+
+DEADLINE_S: Final = 300.0  # machines of a cluster that grows take minutes to come
+TOLD_AFTER_S: Final = 5.0
+SETTLED_S: Final = 2.0  # executors of one application come one after the other
+POLL_S: Final = 0.05
+DRIVER: Final = "driver"
+# What every large epoch needs of Onceward; a sink's own module is asked for besides.
+MODULES: Final = ("onceward.sinks.rows", "onceward.sinks.kafka.tasks")
+WAYS_OUT: Final = (
+    "Install onceward and what your sinks need for that interpreter on these hosts; or name one that has them: "
+    f"{interpreter.SETTING}, or {interpreter.VARIABLE}; or ship the environment with the job: spark.archives "
+    "(docs/deploy/standalone.md)."
+)
+
+_usable: set[tuple[str, str, tuple[str, ...]]] = set()  # application, executor, modules
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Executor:
+    """A process of Spark's that runs tasks."""
+
+    id: str
+    host: str
+
+    @property
+    def location(self) -> list[str]:
+        """As Spark writes a preferred place of a task."""
+        return [f"executor_{self.host}_{self.id}"]
+
+
+def require_workers(
+    context: SparkContext, sinks: Iterable[TwoPhaseCommitSink], report: Callable[[str], None] = lambda _: None
+) -> None:
+    """Raise `WorkerUnusable` with the hosts and what each lacks. Tasks under the driver's own Python need no asking."""
+    master = context.master or ""
+    if is_local(master) and interpreter.is_the_drivers(context.pythonExec):
+        return
+    own = {type(sink).__module__ for sink in sinks}
+    wanted = (*MODULES, *sorted(it for it in own if it.startswith("onceward.")))
+    deadline = time.monotonic() + DEADLINE_S
+    asked: set[Executor] = set()
+    while (fresh := _newcomers(context, asked, wanted, deadline)) or not asked:
+        with _told(report, "waiting for Spark's executors to answer"):
+            reports = _ask(context, sorted(fresh), wanted, deadline)
+        wrong = {executor: said for executor, said in reports.items() if said and executor in _living(context)}
+        if wrong:
+            raise WorkerUnusable(_explained(wrong, len(_living(context)), context.pythonExec))
+        asked |= {*reports, *fresh}
+        _usable.update((str(context.applicationId), executor.id, wanted) for executor in reports)
+
+
+def _newcomers(context: SparkContext, asked: set[Executor], wanted: tuple[str, ...], deadline: float) -> set[Executor]:
+    """Who has not answered yet; the first time whoever is there, perhaps nobody, later whoever comes soon after."""
+    application = str(context.applicationId)
+    until = min(time.monotonic() + (SETTLED_S if asked and not _in_this_process(context) else 0), deadline)
+    while True:
+        living = _living(context)
+        known = {executor for executor in living if (application, executor.id, wanted) in _usable}
+        asked |= known
+        if (fresh := living - asked) or time.monotonic() >= until:
+            return fresh
+        time.sleep(POLL_S)
+
+
+def _living(context: SparkContext) -> set[Executor]:
+    only_living = True
+    summaries = context._jsc.sc().statusStore().executorList(only_living)  # noqa: SLF001 - the public one has no ids
+    found = {Executor(it.id(), it.hostPort().rpartition(":")[0]) for it in _each(summaries)}
+    return {it for it in found if it.id != DRIVER} or (found if _in_this_process(context) else set())
+
+
+def _in_this_process(context: SparkContext) -> bool:
+    master = context.master or ""
+    return is_local(master) and not is_local_cluster(master)
+
+
+def _ask(
+    context: SparkContext, executors: Sequence[Executor], wanted: tuple[str, ...], deadline: float
+) -> dict[Executor, str]:
+    """What each executor that ran a task lacks, or an empty text. One task for each, or one anywhere for nobody."""
+    tag = f"onceward-{uuid.uuid4().hex}"
+    cloudpickle.register_pickle_by_value(worker_look)  # type: ignore[no-untyped-call]  # workers may lack Onceward
+    missing = worker_look.missing
+    places = [executor.location for executor in executors] or [[]]
+    looks = _placed(context, places).mapPartitions(lambda _: [missing(wanted)])
+    timer = threading.Timer(max(deadline - time.monotonic(), 0), context.cancelJobsWithTag, [tag])
+    timer.start()
+    context.addJobTag(tag)
+    said: list[str] = []
+    try:
+        said = looks.collect()
+    except Py4JJavaError:
+        tasks = _tasks(context, tag)
+        if not tasks and time.monotonic() >= deadline:
+            raise WorkerUnusable(_nobody(context)) from None
+        if all(task.status() == "SUCCESS" for task in tasks):
+            raise
+    finally:
+        timer.cancel()
+        context.removeJobTag(tag)
+    return _by_executor(_tasks(context, tag), said)
+
+
+def _by_executor(tasks: Iterable[Any], said: Sequence[str]) -> dict[Executor, str]:
+    """A task that failed tells by its error what is wrong where it ran; one that succeeded, by its answer."""
+    found: dict[Executor, str] = {}
+    for task in tasks:
+        executor = Executor(task.executorId(), task.host())
+        if task.status() == "SUCCESS":
+            found.setdefault(executor, said[task.index()] if said else "")
+        else:
+            error = task.errorMessage()
+            found[executor] = _last_words(error.get()) if error.isDefined() else "it did not answer in time"
+    return found
+
+
+def _tasks(context: SparkContext, tag: str) -> list[Any]:
+    """Every run of the tagged job's tasks, once Spark's status store knows how each ended."""
+    spark = context._jsc.sc()  # noqa: SLF001
+    until = time.monotonic() + TOLD_AFTER_S
+    while True:
+        jobs = [spark.statusTracker().getJobInfo(number).get() for number in spark.statusTracker().getJobIdsForTag(tag)]
+        stages = [stage for job in jobs for stage in job.stageIds()]
+        over = jobs and all(job.status().name() != "RUNNING" for job in jobs)
+        found = [task for stage in stages for task in _each(spark.statusStore().taskList(stage, 0, 10_000))]
+        if time.monotonic() > until or (over and all(task.status() != "RUNNING" for task in found)):
+            return found
+        time.sleep(POLL_S)
+
+
+def _placed(context: SparkContext, places: Sequence[Sequence[str]]) -> "RDD[bytes]":
+    """A row for each list of preferred places: PySpark has no such call, Spark has."""
+    jvm: Any = context._jvm  # noqa: SLF001
+    scala = jvm.scala.jdk.javaapi.CollectionConverters
+    rows = [jvm.scala.Tuple2(b"", scala.asScala(list(places_of_row)).toSeq()) for places_of_row in places]
+    tag = jvm.scala.reflect.ClassTag.apply(jvm.java.lang.Class.forName("[B"))
+    made = context._jsc.sc().makeRDD(scala.asScala(rows).toSeq(), tag)  # noqa: SLF001
+    return RDD(made.toJavaRDD(), context, NoOpSerializer())
+
+
+def _each(sequence: Any) -> Iterator[Any]:
+    return (sequence.apply(number) for number in range(sequence.size()))
+
+
+def _last_words(error: str) -> str:
+    """Of a Java stack or a Python traceback the line that says what happened."""
+    lines = [line.strip() for line in error.splitlines() if line.strip() and not line.startswith("\t")]
+    if any("Traceback" in line for line in lines):
+        return lines[-1]
+    return lines[0] if lines else "it failed without a word"
+
+
+def _explained(wrong: dict[Executor, str], living: int, python: str) -> str:
+    lines = [f"  {executor.host} (executor {executor.id}): {said}" for executor, said in sorted(wrong.items())]
+    head = f"{len(wrong)} of {living} Spark executors cannot run Onceward's tasks under {python!r}:"
+    return "\n".join([head, *lines, WAYS_OUT])
+
+
+def _nobody(context: SparkContext) -> str:
+    host = context.getConf().get("spark.driver.host", "?")
+    return (
+        f"no executor has come within {DEADLINE_S:.0f} s: {context.master} has no free cores or memory for this "
+        f"application, or its workers cannot reach the driver at {host} (spark.driver.host, spark.driver.port)"
+    )
+
+
+@contextmanager
+def _told(report: Callable[[str], None], text: str) -> Iterator[None]:
+    """Say what is waited for, if it takes long."""
+    timer = threading.Timer(TOLD_AFTER_S, report, [text])
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
