@@ -23,7 +23,7 @@ def file_of(folder: Path, text: str, name: str = "job.py") -> Path:
 
 
 def test_a_file_runs_when_it_is_given_a_session_and_not_before(tmp_path: Path) -> None:
-    """I3: a decorator at its top may need one."""
+    """I6: a decorator at its top may need one."""
     load = user_file.load(file_of(tmp_path, "raise RuntimeError('it ran')"))
     with pytest.raises(RuntimeError, match="it ran"):
         load(cast("SparkSession", SimpleNamespace(sparkContext=context("local[1]"))))

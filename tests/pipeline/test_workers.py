@@ -76,7 +76,7 @@ def test_the_message_names_hosts_and_ways_out() -> None:
 def test_an_interpreter_of_ones_own_is_asked_at_the_start_on_a_local_master_too(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str
 ) -> None:
-    """I1, I4: found before anything is read or written, and named."""
+    """J1, I3: found before anything is read or written, and named."""
     (tmp_path / "in").mkdir()
     source = spark.readStream.format("text").load(str(tmp_path / "in"))
     pipeline = ow.Pipeline(name, home=tmp_path / "home", source=source).to(ow.FileSink(tmp_path / "out"))

@@ -20,7 +20,12 @@ SLOWEST: Final = 20
 LONG_S: Final = 40.0  # a file that takes longer is shared out between the workers, one function at a time
 UNKNOWN_S: Final = 0.3
 WHOLE: Final = frozenset(  # their tests share what takes long to set up
-    {"tests/pipeline/test_hdfs.py", "tests/proof/test_stack.py", "tests/testing/test_kit.py"}
+    {
+        "tests/pipeline/test_cluster.py",
+        "tests/pipeline/test_hdfs.py",
+        "tests/proof/test_stack.py",
+        "tests/testing/test_kit.py",
+    }
 )
 
 
