@@ -2,6 +2,8 @@
 
 import os
 import shutil
+import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -117,6 +119,93 @@ def test_a_worker_that_lacks_the_interpreter_or_the_package_is_named_at_the_star
     assert not home.exists()
 
 
+def paused(cluster: StandaloneCluster, host: str) -> Path:
+    """Absent: the next Python worker there that is writing stands still, and makes it."""
+    return cluster.own(host) / "paused"
+
+
+def committed(job: Driver, kafka: Kafka, topic: str, batches: int) -> None:
+    """Records and the end marker of each transaction take offsets; what is aborted takes some, too."""
+
+    def all_there() -> bool:
+        ends = sum(kafka.end_offsets(topic, "read_committed").values())
+        return job.alive() and ends >= batches * RECORDS and len(kafka.read(topic)) == batches * RECORDS
+
+    eventually(all_there, f"{batches} batches", every_s=0.3)
+
+
+STATEFUL = """
+import onceward as ow
+
+def build(spark):
+    counts = ow.read_kafka(spark, {bootstrap!r}, topics=[{source!r}]).groupBy("key").count()
+    return ow.Pipeline({name!r}, home={home!r}, source=counts, output_mode="update").to(
+        ow.KafkaSink({bootstrap!r}, topic={target!r}),
+        rows=lambda batch: batch.selectExpr("key", "cast(count as string) as value"))
+"""
+
+
+def test_state_in_a_home_that_workers_do_not_share_is_refused_at_the_start(
+    cluster: StandaloneCluster, environment: Path, driver: Callable[[str], Driver], kafka: Kafka, name: str, place: Path
+) -> None:
+    """J1: each executor would keep the state on a disk of its own."""
+    topics = {"source": kafka.topic(1), "target": kafka.topic(1)}
+    job = driver(STATEFUL.format(bootstrap=kafka.bootstrap, **topics, name=name, home=str(place / name)))
+    job.start(*options(cluster, shipped(environment)), "--once")
+    assert job.wait() == 1
+    assert f"its {place} is not the driver's, and the query keeps its state there" in job.text(), job.text()
+    assert not (place / name).exists()
+
+
+FILES = """
+import onceward as ow
+
+def build(spark):
+    events = ow.read_kafka(spark, {bootstrap!r}, topics=[{source!r}])
+    return ow.Pipeline({name!r}, home={home!r}, source=events.select("value")).to(
+        ow.FileSink({target!r}, small_epoch_bytes=0))
+"""
+
+
+def test_files_in_a_folder_that_workers_do_not_share_are_never_lost_in_silence(
+    cluster: StandaloneCluster, environment: Path, driver: Callable[[str], Driver], kafka: Kafka, name: str, place: Path
+) -> None:
+    """J1, B4: a named error, and nothing committed."""
+    source, target = kafka.topic(1), place / f"{name}-files"
+    kafka.feed(source, [("k", "v")])
+    job = driver(
+        FILES.format(bootstrap=kafka.bootstrap, source=source, target=str(target), name=name, home=str(place / name))
+    )
+    job.start(*options(cluster, shipped(environment)), "--once")
+    assert job.wait() == 1
+    assert "must be on a file system that the driver and all executors share" in job.text(), job.text()
+    assert list(target.glob("epoch=*")) == []
+
+
+def test_spark_submit_runs_a_file_on_the_cluster(
+    cluster: StandaloneCluster, environment: Path, kafka: Kafka, name: str, place: Path
+) -> None:
+    """I6, J1."""
+    source, target = kafka.topic(2), kafka.topic(2)
+    kafka.feed(source, batch(0))
+    text = JOB.format(bootstrap=kafka.bootstrap, source=source, target=target, name=name, home=str(place / name))
+    file = place / f"{name}.py"
+    file.write_text(
+        f"{text}\nif __name__ == '__main__':\n    build(ow.session('submitted')).start(trigger='once').wait()\n"
+    )
+    (place / "beside.py").write_text("def mark():\n    return '!'\n")
+    settings = {**shipped(environment), "spark.pyspark.driver.python": sys.executable, "spark.executor.memory": "600m"}
+    conf = [part for pair in settings.items() for part in ("--conf", "=".join(pair))]
+    submit = Path(sys.executable).with_name("spark-submit")
+    done = subprocess.run(
+        [str(submit), "--master", cluster.url, *conf, "--py-files", str(place / "beside.py"), str(file)],
+        capture_output=True, text=True, check=False, timeout=170,
+        env={**os.environ, "SPARK_CONF_DIR": str(cluster.conf), "SPARK_LOCAL_IP": "127.0.0.1"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-4000:]
+    assert sorted(kafka.values(target)) == [f"{value}!" for _, value in batch(0)]
+
+
 def test_an_executor_and_a_whole_worker_are_killed_in_the_middle_of_an_epoch_and_the_output_is_exact(
     cluster: StandaloneCluster, environment: Path, driver: Callable[[str], Driver], kafka: Kafka, name: str, place: Path
 ) -> None:
@@ -144,18 +233,3 @@ def test_an_executor_and_a_whole_worker_are_killed_in_the_middle_of_an_epoch_and
         committed(job, kafka, target, number + 2)
     assert sorted(kafka.values(target)) == sorted(f"{value}!" for it in range(3) for _, value in batch(it))
     job.finish()
-
-
-def paused(cluster: StandaloneCluster, host: str) -> Path:
-    """Absent: the next Python worker there that is writing stands still, and makes it."""
-    return cluster.own(host) / "paused"
-
-
-def committed(job: Driver, kafka: Kafka, topic: str, batches: int) -> None:
-    """Records and the end marker of each transaction take offsets; what is aborted takes some, too."""
-
-    def all_there() -> bool:
-        ends = sum(kafka.end_offsets(topic, "read_committed").values())
-        return job.alive() and ends >= batches * RECORDS and len(kafka.read(topic)) == batches * RECORDS
-
-    eventually(all_there, f"{batches} batches", every_s=0.3)

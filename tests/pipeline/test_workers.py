@@ -37,6 +37,18 @@ def test_an_import_that_fails_otherwise_is_told_with_its_error(tmp_path: Path, m
     )
 
 
+def test_an_executor_that_does_not_see_the_drivers_file_says_so(tmp_path: Path) -> None:
+    """J1: a home that holds state is shared by all machines, or refused."""
+    with workers._probe(tmp_path / "not" / "yet") as probe:
+        assert probe is not None
+        assert Path(probe).parent == tmp_path
+        assert worker_look.missing((), probe) == ""
+    assert worker_look.missing((), probe) == f"its {tmp_path} is not the driver's, and the query keeps its state there"
+    for nowhere in ("hdfs://h/home", "memory:", None):
+        with workers._probe(nowhere) as probe:
+            assert probe is None
+
+
 def task(executor: str, index: int, status: str, error: str | None = None) -> Any:
     said = SimpleNamespace(isDefined=lambda: error is not None, get=lambda: error)
     facts = {"executorId": executor, "host": f"h{executor}", "index": index, "status": status, "errorMessage": said}

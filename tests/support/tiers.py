@@ -51,6 +51,11 @@ COMBINATIONS: Final = {
         "test_any_of_three_brokers_*": "test_stack: a coordinator of three killed, transactions go on under another",
         "test_two_of_three_brokers_*": "test_kills: the only broker killed and restarted",
     },
+    "tests/pipeline/test_cluster.py": {
+        "test_state_in_a_home_*": "test_workers: an executor that does not see the driver's file says so",
+        "test_files_in_a_folder_*": "tests/sinks/files: what tasks report and the driver does not find is an error",
+        "test_spark_submit_*": "test_submit: on a local master; and onceward run on the cluster",
+    },
     "tests/pipeline/test_many_kills.py": {
         "test_a_driver_killed_at_every_step_*[[]kafka-*]": "all sinks together; and without Kafka",
         "test_a_driver_killed_at_every_step_*[[]all-sinks-*]": "all sinks, at the second one's vote and commit",

@@ -193,9 +193,9 @@ class Pipeline:
         if guarantee is Guarantee.EXACTLY_ONCE:
             require_replayable(self.source, self.replayable_sources, accept_lost_input=accept_lost_input)
             self._require_both_halves()
-        require_workers(spark.sparkContext, self.sinks.values(), report)
         writer = triggered(self.source.writeStream.queryName(self.name).outputMode(self.output_mode), trigger)
         shape = shape_of(self.source, self.output_mode, self.state)
+        require_workers(spark.sparkContext, self.sinks.values(), self.home if shape.operators else None, report)
         home = open_home(place_of(self.home, self.name), spark)
         deed = home.deed()
         known = home.of_lineage(deed) if deed is not None else home

@@ -4,19 +4,22 @@ Small epochs run without Python workers. Without this check a machine that lacks
 found by the first large epoch, perhaps at night.
 """
 
+import tempfile
 import threading
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Final
+from pathlib import Path
+from typing import Any, Final, NamedTuple
 
 from py4j.protocol import Py4JJavaError
 from pyspark import RDD, SparkContext, cloudpickle
 from pyspark.serializers import NoOpSerializer
 
 from onceward.epoch.contract import TwoPhaseCommitSink
+from onceward.epoch.home import MEMORY, parse_home
 from onceward.errors import WorkerUnusable
 from onceward.pipeline import interpreter, worker_look
 from onceward.sinks.parcel import is_local, is_local_cluster
@@ -31,10 +34,18 @@ MODULES: Final = ("onceward.sinks.rows", "onceward.sinks.kafka.tasks")
 WAYS_OUT: Final = (
     "Install onceward and what your sinks need for that interpreter on these hosts; or name one that has them: "
     f"{interpreter.SETTING}, or {interpreter.VARIABLE}; or ship the environment with the job: spark.archives "
-    "(docs/deploy/standalone.md)."
+    "(docs/deploy/standalone.md). A home that holds state must be in HDFS, or on a mount that all machines share."
 )
 
-_usable: set[tuple[str, str, tuple[str, ...]]] = set()  # application, executor, modules
+
+class Question(NamedTuple):
+    """What an executor is asked: can it import these, does it see this file?"""
+
+    modules: tuple[str, ...]
+    probe: str | None = None
+
+
+_usable: set[tuple[str, str, Question]] = set()  # application, executor, and what it could do
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -51,33 +62,42 @@ class Executor:
 
 
 def require_workers(
-    context: SparkContext, sinks: Iterable[TwoPhaseCommitSink], report: Callable[[str], None] = lambda _: None
+    context: SparkContext,
+    sinks: Iterable[TwoPhaseCommitSink],
+    state: str | Path | None = None,
+    report: Callable[[str], None] = lambda _: None,
 ) -> None:
-    """Raise `WorkerUnusable` with the hosts and what each lacks. Tasks under the driver's own Python need no asking."""
-    master = context.master or ""
-    if is_local(master) and interpreter.is_the_drivers(context.pythonExec):
+    """Raise `WorkerUnusable` with the hosts and what each lacks. Tasks under the driver's own Python need no asking.
+
+    state: the home in which executors will keep the query's state, if it has any: all machines must share a path.
+    """
+    if is_local(context.master or "") and interpreter.is_the_drivers(context.pythonExec):
         return
     own = {type(sink).__module__ for sink in sinks}
     wanted = (*MODULES, *sorted(it for it in own if it.startswith("onceward.")))
+    with _probe(state) as probe, _told(report, "waiting for Spark's executors to answer"):
+        _ask_all(context, Question(wanted, probe))
+
+
+def _ask_all(context: SparkContext, question: Question) -> None:
     deadline = time.monotonic() + DEADLINE_S
     asked: set[Executor] = set()
-    while (fresh := _newcomers(context, asked, wanted, deadline)) or not asked:
-        with _told(report, "waiting for Spark's executors to answer"):
-            reports = _ask(context, sorted(fresh), wanted, deadline)
+    while (fresh := _newcomers(context, asked, question, deadline)) or not asked:
+        reports = _ask(context, sorted(fresh), question, deadline)
         wrong = {executor: said for executor, said in reports.items() if said and executor in _living(context)}
         if wrong:
             raise WorkerUnusable(_explained(wrong, len(_living(context)), context.pythonExec))
         asked |= {*reports, *fresh}
-        _usable.update((str(context.applicationId), executor.id, wanted) for executor in reports)
+        _usable.update((str(context.applicationId), executor.id, question) for executor in reports)
 
 
-def _newcomers(context: SparkContext, asked: set[Executor], wanted: tuple[str, ...], deadline: float) -> set[Executor]:
+def _newcomers(context: SparkContext, asked: set[Executor], question: Question, deadline: float) -> set[Executor]:
     """Who has not answered yet; the first time whoever is there, perhaps nobody, later whoever comes soon after."""
     application = str(context.applicationId)
     until = min(time.monotonic() + (SETTLED_S if asked and not _in_this_process(context) else 0), deadline)
     while True:
         living = _living(context)
-        known = {executor for executor in living if (application, executor.id, wanted) in _usable}
+        known = {executor for executor in living if (application, executor.id, question) in _usable}
         asked |= known
         if (fresh := living - asked) or time.monotonic() >= until:
             return fresh
@@ -97,14 +117,14 @@ def _in_this_process(context: SparkContext) -> bool:
 
 
 def _ask(
-    context: SparkContext, executors: Sequence[Executor], wanted: tuple[str, ...], deadline: float
+    context: SparkContext, executors: Sequence[Executor], question: Question, deadline: float
 ) -> dict[Executor, str]:
     """What each executor that ran a task lacks, or an empty text. One task for each, or one anywhere for nobody."""
     tag = f"onceward-{uuid.uuid4().hex}"
     cloudpickle.register_pickle_by_value(worker_look)  # type: ignore[no-untyped-call]  # workers may lack Onceward
-    missing = worker_look.missing
+    missing, wanted, probe = worker_look.missing, question.modules, question.probe
     places = [executor.location for executor in executors] or [[]]
-    looks = _placed(context, places).mapPartitions(lambda _: [missing(wanted)])
+    looks = _placed(context, places).mapPartitions(lambda _: [missing(wanted, probe)])
     timer = threading.Timer(max(deadline - time.monotonic(), 0), context.cancelJobsWithTag, [tag])
     timer.start()
     context.addJobTag(tag)
@@ -184,6 +204,18 @@ def _nobody(context: SparkContext) -> str:
         f"no executor has come within {DEADLINE_S:.0f} s: {context.master} has no free cores or memory for this "
         f"application, or its workers cannot reach the driver at {host} (spark.driver.host, spark.driver.port)"
     )
+
+
+@contextmanager
+def _probe(home: str | Path | None) -> Iterator[str | None]:
+    """A file in the home, or in the nearest folder above that is there, for as long as executors look for it."""
+    folder = parse_home(home) if home not in {None, MEMORY} else None  # one in memory is for tests, on one machine
+    if not isinstance(folder, Path):
+        yield None
+        return
+    place = next(it for it in (folder, *folder.parents) if it.is_dir())
+    with tempfile.NamedTemporaryFile(prefix=".onceward-probe-", dir=place) as file:
+        yield file.name
 
 
 @contextmanager
