@@ -111,7 +111,7 @@ def test_a_worker_that_lacks_the_interpreter_or_the_package_is_named_at_the_star
     said = job.text()
     assert "2 of 2 Spark executors cannot run Onceward's tasks" in said, said
     assert f"{WORKERS[0]} (executor " in said
-    assert "has no module 'onceward'" in said
+    assert "has no module 'onceward'" in said, said
     assert f"{WORKERS[1]} (executor " in said
     assert "Cannot run program" in said
     assert "Install onceward" in said

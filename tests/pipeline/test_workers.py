@@ -60,14 +60,16 @@ def test_a_failed_task_tells_of_the_executor_where_it_ran() -> None:
         task("1", 0, "FAILED", 'java.io.IOException: Cannot run program "/x/python"\n\tat java.base/Process'),
         task("2", 0, "SUCCESS"),  # where Spark tried it next
         task("2", 1, "SUCCESS"),
-        task("3", 2, "KILLED"),
     ]
-    assert workers._by_executor(tasks, []) == {
-        Executor("1", "h1"): 'java.io.IOException: Cannot run program "/x/python"',
-        Executor("2", "h2"): "",
-        Executor("3", "h3"): "it did not answer in time",
-    }
+    broken = {Executor("1", "h1"): 'java.io.IOException: Cannot run program "/x/python"'}
+    assert workers._by_executor(tasks, ["", ""]) == {**broken, Executor("2", "h2"): ""}
     assert workers._by_executor([task("1", 0, "SUCCESS")], ["no pyarrow"]) == {Executor("1", "h1"): "no pyarrow"}
+
+
+def test_whose_task_ended_with_the_job_of_another_has_not_answered() -> None:
+    """Neither is its answer known, nor has it failed: it is asked again."""
+    tasks = [task("1", 0, "FAILED", "no"), task("2", 1, "KILLED", "Stage cancelled"), task("3", 2, "SUCCESS")]
+    assert workers._by_executor(tasks, []) == {Executor("1", "h1"): "no"}
 
 
 def test_of_a_traceback_the_last_line_is_told() -> None:

@@ -10,7 +10,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -53,7 +53,7 @@ class Executor:
     """A process of Spark's that runs tasks."""
 
     id: str
-    host: str
+    host: str = field(compare=False)  # which tasks and the list of executors may write differently
 
     @property
     def location(self) -> list[str]:
@@ -119,7 +119,23 @@ def _in_this_process(context: SparkContext) -> bool:
 def _ask(
     context: SparkContext, executors: Sequence[Executor], question: Question, deadline: float
 ) -> dict[Executor, str]:
-    """What each executor that ran a task lacks, or an empty text. One task for each, or one anywhere for nobody."""
+    """What each executor lacks, or an empty text; without executors, of whichever comes to run a task."""
+    found: dict[Executor, str] = {}
+    while True:
+        tasks, said = _run(context, [it for it in executors if it not in found], question, deadline)
+        found |= _by_executor(tasks, said)
+        left = [it for it in executors if it not in found]
+        if said or not left:
+            return found
+        if time.monotonic() >= deadline:
+            return found | dict.fromkeys(left, "it did not answer in time")
+        # Spark ended their tasks with the job, because of those that failed: they are asked again.
+
+
+def _run(
+    context: SparkContext, executors: Sequence[Executor], question: Question, deadline: float
+) -> tuple[list[Any], list[str]]:
+    """One task for each executor, or one anywhere: every run of a task, and the answers, unless the job failed."""
     tag = f"onceward-{uuid.uuid4().hex}"
     cloudpickle.register_pickle_by_value(worker_look)  # type: ignore[no-untyped-call]  # workers may lack Onceward
     missing, wanted, probe = worker_look.missing, question.modules, question.probe
@@ -128,19 +144,19 @@ def _ask(
     timer = threading.Timer(max(deadline - time.monotonic(), 0), context.cancelJobsWithTag, [tag])
     timer.start()
     context.addJobTag(tag)
-    said: list[str] = []
     try:
         said = looks.collect()
     except Py4JJavaError:
-        tasks = _tasks(context, tag)
-        if not tasks and time.monotonic() >= deadline:
+        tasks, late = _tasks(context, tag), time.monotonic() >= deadline
+        if late and not tasks:
             raise WorkerUnusable(_nobody(context)) from None
-        if all(task.status() == "SUCCESS" for task in tasks):
+        if not late and not any(task.status() == "FAILED" for task in tasks):
             raise
+        return tasks, []
     finally:
         timer.cancel()
         context.removeJobTag(tag)
-    return _by_executor(_tasks(context, tag), said)
+    return _tasks(context, tag), said
 
 
 def _by_executor(tasks: Iterable[Any], said: Sequence[str]) -> dict[Executor, str]:
@@ -148,11 +164,11 @@ def _by_executor(tasks: Iterable[Any], said: Sequence[str]) -> dict[Executor, st
     found: dict[Executor, str] = {}
     for task in tasks:
         executor = Executor(task.executorId(), task.host())
-        if task.status() == "SUCCESS":
-            found.setdefault(executor, said[task.index()] if said else "")
-        else:
+        if task.status() == "FAILED":
             error = task.errorMessage()
-            found[executor] = _last_words(error.get()) if error.isDefined() else "it did not answer in time"
+            found[executor] = _last_words(error.get() if error.isDefined() else "")
+        elif task.status() == "SUCCESS" and said:
+            found.setdefault(executor, said[task.index()])
     return found
 
 
