@@ -22,6 +22,11 @@ if TYPE_CHECKING:
     from onceward.kafka.copies import topic as topic
     from onceward.lookups import Lookup as Lookup
     from onceward.lookups.postgres import PostgresLookup as PostgresLookup
+    from onceward.pipeline.dead_letters import attempt as attempt
+    from onceward.pipeline.dead_letters import good_rows as good_rows
+    from onceward.pipeline.dead_letters import parse as parse
+    from onceward.pipeline.dead_letters import parse_json as parse_json
+    from onceward.pipeline.dead_letters import reject as reject
     from onceward.pipeline.pipeline import Pipeline as Pipeline
     from onceward.pipeline.query import Query as Query
     from onceward.pipeline.reading_state import state as state
@@ -29,6 +34,7 @@ if TYPE_CHECKING:
     from onceward.pipeline.session import session as session
     from onceward.pipeline.source import read_kafka as read_kafka
     from onceward.pipeline.state import State as State
+    from onceward.pipeline.transforms import with_dead_letters as with_dead_letters
     from onceward.sinks.delta import DeltaSink as DeltaSink
     from onceward.sinks.files import FileSink as FileSink
     from onceward.sinks.function import FunctionSink as FunctionSink
@@ -55,12 +61,18 @@ _HOMES: Final = {
     "Query": "onceward.pipeline.query",
     "State": "onceward.pipeline.state",
     "TwoPhaseCommitSink": "onceward.epoch.contract",
+    "attempt": "onceward.pipeline.dead_letters",
     "configure": "onceward.pipeline.session",
     "copy_prefix": "onceward.kafka.copies",
+    "good_rows": "onceward.pipeline.dead_letters",
+    "parse": "onceward.pipeline.dead_letters",
+    "parse_json": "onceward.pipeline.dead_letters",
     "read_kafka": "onceward.pipeline.source",
+    "reject": "onceward.pipeline.dead_letters",
     "session": "onceward.pipeline.session",
     "state": "onceward.pipeline.reading_state",
     "topic": "onceward.kafka.copies",
+    "with_dead_letters": "onceward.pipeline.transforms",
 }
 __all__ = [
     "DeltaSink",
@@ -81,13 +93,19 @@ __all__ = [
     "Query",
     "State",
     "TwoPhaseCommitSink",
+    "attempt",
     "configure",
     "copy_prefix",
     "errors",
+    "good_rows",
+    "parse",
+    "parse_json",
     "read_kafka",
+    "reject",
     "session",
     "state",
     "topic",
+    "with_dead_letters",
 ]
 
 

@@ -23,7 +23,8 @@ def test_the_public_names_are_few_and_pinned() -> None:
     contract = {"EpochContext", "LastCommit", "Outcome", "Owner", "TwoPhaseCommitSink"}
     lookups = {"Lookup", "PostgresLookup"}
     names = {"Guarantee", "OncewardError", "Pipeline", "Query", "configure", "errors", "read_kafka", "session"}
-    names |= sinks | contract | lookups | {"State", "state", "copy_prefix", "topic"}
+    letters = {"attempt", "good_rows", "parse", "parse_json", "reject", "with_dead_letters"}
+    names |= sinks | contract | lookups | letters | {"State", "state", "copy_prefix", "topic"}
     assert set(ow.__all__) == names == set(dir(ow))
     assert all(getattr(ow, name) is not None for name in names)
 

@@ -5,14 +5,16 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from onceward.epoch import query_shape
 from onceward.epoch.deeds import Deed
 from onceward.epoch.ledger import PREPARED, SinkEntry
 from onceward.epoch.outcome import Span, TopicPartition
+from onceward.epoch.query_shape import QueryShape
 from onceward.epoch.sealed import seal
 from onceward.errors import ConfigurationError, HomeMismatch, LedgerCorrupt, SavepointUnusable, SnapshotUnusable
 from onceward.snapshot.creating import choose
 from onceward.snapshot.cut import Channel, NoCut
-from onceward.snapshot.histories import channels, observe, require_apart
+from onceward.snapshot.histories import channels, observe, require_apart, require_named
 from snapshot.homes import KAFKA, Joined, id_of, taken, two
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -195,3 +197,16 @@ def test_a_lineage_of_its_own_folder_is_read_there(tmp_path: Path) -> None:
     found = observe(made.home)
     assert [it.number for it in found.history.epochs] == [7]
     assert found.deed.lineage == "new"
+
+
+def test_a_topic_that_is_read_by_a_pattern_is_no_channel(tmp_path: Path) -> None:
+    """D5: a reader that has not met the topic yet has no position in it, and what is there would be left out."""
+    writer = Joined(tmp_path, "writer").epoch(0, reads={"in": {0: 1}}, writes={"mid-1": {0: (0, 3)}})
+    reader = Joined(tmp_path, "reader").epoch(0, reads={"mid-0": {0: 5}}, writes={"out": {0: (0, 5)}})
+    shape = QueryShape(sources=["kafka subscribepattern=^(?:mid-.*)$"])
+    query_shape.write(reader.home.of_lineage(reader.deed).storage, shape)
+    with pytest.raises(
+        SnapshotUnusable, match=r"reads by the pattern .*, which fits topic 'mid-1' of pipeline 'writer'"
+    ):
+        require_named([observe(writer.home), observe(reader.home)])
+    require_named([observe(reader.home)])

@@ -9,13 +9,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-PAGE = Path(__file__).parents[2] / "docs" / "sinks" / "your-own.md"
+from support.pages import DOCS, files_of
 
-
-def files_of(page: Path) -> dict[str, str]:
-    """The blocks of code that begin with a file's name."""
-    blocks = re.findall(r"```python\n(.*?)```", page.read_text("utf-8"), flags=re.DOTALL)
-    return {name[1]: block for block in blocks if (name := re.match(r"# (\w+\.py)\n", block))}
+PAGE = DOCS / "sinks" / "your-own.md"
 
 
 @pytest.mark.slow

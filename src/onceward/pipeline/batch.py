@@ -1,6 +1,6 @@
 """Spark's side of the epoch's doors: a micro-batch with each sink's rows, and a thread for what goes on beside it."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -26,6 +26,8 @@ class Shaping:
     enrichment: Enrichment | None = None
     rows_dropped: Callable[[], int] = lambda: 0
     rows_read: Callable[[], int | None] = lambda: None
+    joining: Callable[[Collection[str]], None] = lambda _: None  # told the topics that an epoch reads
+    at_once: bool = False  # one job looks at the batch twice, so it is computed before that
 
     @classmethod
     def of(
@@ -35,10 +37,13 @@ class Shaping:
         enrichment: Enrichment | None,
         rows_dropped: Callable[[], int],
         rows_read: Callable[[], int | None] = lambda: None,
+        joining: Callable[[Collection[str]], None] = lambda _: None,
+        *,
+        look_twice: bool = False,
     ) -> "Shaping":
         """A sink that does not count its rows itself has them looked at twice."""
-        shared = len(transforms) > 1 or not all(map(_counts_itself, sinks.values()))
-        return cls(transforms, shared, enrichment, rows_dropped, rows_read)
+        shared = len(transforms) > 1 or look_twice or not all(map(_counts_itself, sinks.values()))
+        return cls(transforms, shared, enrichment, rows_dropped, rows_read, joining, at_once=look_twice)
 
 
 @dataclass(slots=True)
@@ -51,13 +56,14 @@ class SparkBatch:
 
     def prepare(self, epoch: int, positions: Positions) -> None:
         """Look up, or take what an earlier try of this epoch has looked up."""
+        self.shaping.joining({place.topic for place in positions.kafka})
         if self.shaping.enrichment is not None:
             self.tables = self.shaping.enrichment.frames(epoch, positions.texts, self.frame.sparkSession)
 
     @contextmanager
     def rows(self, context: EpochContext) -> Iterator[Mapping[str, DataFrame]]:  # noqa: ARG002 - every try alike
         """Each sink's rows; the batch is computed once for each try, however many look at it."""
-        with kept(self.frame) if self.shaping.shared else _as_it_is(self.frame) as shared:
+        with kept(self.frame, at_once=self.shaping.at_once) if self.shaping.shared else _as_it_is(self.frame) as shared:
             yield {name: transform(shared, self.tables) for name, transform in self.shaping.transforms.items()}
 
     def count(self, rows: DataFrame) -> Outcome:
@@ -94,13 +100,15 @@ class BackgroundThread:
 
 
 @contextmanager
-def kept(frame: DataFrame) -> Iterator[DataFrame]:
+def kept(frame: DataFrame, *, at_once: bool = False) -> Iterator[DataFrame]:
     """The frame's rows as they are first computed, for several to look at.
 
     Not `persist`: what an executor that is lost had cached would be computed again, and two sinks of one epoch might
     then disagree about a query that is not deterministic. Without its lineage such a loss fails the try instead.
+
+    at_once: compute it now. Two tasks of one job that look at it might each compute it, and disagree likewise.
     """
-    shared = frame.localCheckpoint(eager=False)
+    shared = frame.localCheckpoint(eager=at_once)
     try:
         yield shared
     finally:

@@ -1,12 +1,11 @@
 """Pipeline: a named job from sources to sinks, and how it starts."""
 
-import inspect
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal, Self, TypeAlias, cast
+from typing import TYPE_CHECKING, Final, Literal, Self
 
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.readwriter import DataStreamWriter
@@ -27,20 +26,32 @@ from onceward.pipeline.batch import BackgroundThread, Shaping, Transform, in_for
 from onceward.pipeline.counted_rows import rows_dropped, rows_read
 from onceward.pipeline.enrichment import Enrichment
 from onceward.pipeline.explaining import usable_home
+from onceward.pipeline.first_start import require_first_positions
 from onceward.pipeline.hadoop import delete, open_home
 from onceward.pipeline.in_memory import place_of
 from onceward.pipeline.opening import Opened, now, stoppable_patience
 from onceward.pipeline.opening import take_over as take_home_over
+from onceward.pipeline.printing import as_html
 from onceward.pipeline.query import Query
 from onceward.pipeline.restores import beside, restoring
 from onceward.pipeline.retaining import POLICIES, Retain, require_retained, settle
 from onceward.pipeline.session import require_usable
 from onceward.pipeline.shape import shape_of
-from onceward.pipeline.source import require_replayable
-from onceward.pipeline.source_topics import note, require_same_topics
+from onceward.pipeline.source import require_not_its_own_output, require_replayable
+from onceward.pipeline.source_topics import JoiningTopics, note, require_same_topics
 from onceward.pipeline.starting import start_query, triggered
-from onceward.pipeline.state import State, require_same_backend
+from onceward.pipeline.state import State, require_protobuf, require_same_backend
+from onceward.pipeline.transforms import (
+    Rows,
+    as_is,
+    dead_letter_topic,
+    looks_twice,
+    require_dead_letters_kept,
+    require_usable_rows,
+    transform_of,
+)
 from onceward.pipeline.workers import require_workers
+from onceward.sinks.kafka import KafkaSink
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
@@ -49,12 +60,6 @@ if TYPE_CHECKING:
 
 START_S: Final = 60.0  # the first epoch may run before Spark has given us its query
 LateRows = Literal["drop", "fail"]
-Plain: TypeAlias = Callable[[DataFrame], DataFrame]
-Rows: TypeAlias = Plain | Transform
-
-
-def _as_is(batch: DataFrame) -> DataFrame:
-    return batch
 
 
 @dataclass(slots=True)
@@ -87,6 +92,8 @@ class Pipeline:
     patience: str | float = DEFAULT_PATIENCE
     sinks: dict[str, TwoPhaseCommitSink] = field(default_factory=dict, init=False)
     _transforms: dict[str, Transform] = field(default_factory=dict, init=False)
+    _dead_letters: bool = field(default=False, init=False)
+    _look_twice: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
         require_name(self.name)
@@ -113,6 +120,17 @@ class Pipeline:
         if self.state is not None and not isinstance(self.state, State):
             raise ConfigurationError(f"state is an ow.State, not a {type(self.state).__name__}")
 
+    def __repr__(self) -> str:
+        return f"Pipeline({self.name!r}: {', '.join(self._told())})"
+
+    def _repr_html_(self) -> str:
+        return as_html(f"Pipeline {self.name}", self._told())
+
+    def _told(self) -> list[str]:
+        """What it was given; Spark is not asked, which may be gone."""
+        sinks = f"to {', '.join(self.sinks)}" if self.sinks else "no sink yet"
+        return [sinks, Guarantee(self.guarantee).value, f"home {self.home}"]
+
     def to(self, sink: TwoPhaseCommitSink, rows: Rows | None = None, *, name: str | None = None) -> Self:
         """One more place for the rows; `rows` turns each epoch's DataFrame into the sink's columns.
 
@@ -132,7 +150,15 @@ class Pipeline:
                 f"pipeline {self.name!r} has a sink {name!r} already; give this one a name of its own: "
                 f".to(..., name='{name}-2')"
             )
-        self._transforms[name] = self._transform(name, rows or _as_is)
+        rows = rows or as_is
+        require_usable_rows(rows, sink=name, pipeline=self.name, has_lookup=self.lookup is not None)
+        if (letters := dead_letter_topic(rows)) is not None:
+            if not isinstance(sink, KafkaSink):
+                raise ConfigurationError(f"sink {name!r}: dead letters go to Kafka; this one takes rows=ow.good_rows")
+            sink.also_writes(letters)
+            self._dead_letters = True
+        self._transforms[name] = transform_of(rows)
+        self._look_twice = self._look_twice or looks_twice(rows)
         self.sinks[name] = sink
         return self
 
@@ -193,8 +219,10 @@ class Pipeline:
         if guarantee is Guarantee.EXACTLY_ONCE:
             require_replayable(self.source, self.replayable_sources, accept_lost_input=accept_lost_input)
             self._require_both_halves()
+        self._require_sound_outputs()
         writer = triggered(self.source.writeStream.queryName(self.name).outputMode(self.output_mode), trigger)
         shape = shape_of(self.source, self.output_mode, self.state)
+        require_protobuf(shape)
         require_workers(spark.sparkContext, self.sinks.values(), self.home if shape.operators else None, report)
         home = open_home(place_of(self.home, self.name), spark)
         deed = home.deed()
@@ -215,6 +243,8 @@ class Pipeline:
         topics = stoppable_patience(patience_s, asked_to_stop).until(
             lambda: require_same_topics(self.source, notes), "the source's Kafka"
         )
+        if restore is None and Checkpoint.newest(known).planned() is None:
+            require_first_positions(self.source)
         opened = take_home_over(
             home,
             self.name,
@@ -252,8 +282,15 @@ class Pipeline:
         )
         started: Future[StreamingQuery] = Future()
         dropped = (lambda: rows_dropped(started.result(START_S))) if self.on_late_rows == "fail" else lambda: 0
+        joining = JoiningTopics(self.source, opened.home.storage)
         shaping = Shaping.of(
-            self._transforms, self.sinks, enrichment, dropped, lambda: rows_read(started.result(START_S))
+            self._transforms,
+            self.sinks,
+            enrichment,
+            dropped,
+            lambda: rows_read(started.result(START_S)),
+            joining.note,
+            look_twice=self._look_twice,
         )
         each = writer.foreachBatch(in_foreach_batch(runner, shaping))
         checkpoint = opened.taken.checkpoint
@@ -266,23 +303,6 @@ class Pipeline:
     def _settle(self, opened: Opened, runner: EpochRunner, failure: BaseException | None) -> None:
         settle(opened, runner, failure, self.retain, lambda folder: delete(folder, self.source.sparkSession))
 
-    def _transform(self, sink: str, rows: Rows) -> Transform:
-        wanted = _required(rows)
-        if wanted > 2:
-            raise ConfigurationError(
-                f"sink {sink!r}: rows is called with the batch, or with the batch and the lookup's tables, and takes "
-                f"{wanted} parameters"
-            )
-        if wanted < 2:
-            plain = cast("Plain", rows)
-            return lambda batch, _: plain(batch)
-        if self.lookup is None:
-            raise ConfigurationError(
-                f"sink {sink!r}: rows takes a second parameter, the tables of a lookup, and pipeline {self.name!r} has "
-                "none; give it one: Pipeline(..., lookup=ow.PostgresLookup(dsn, {'ads': 'select ...'}))"
-            )
-        return cast("Transform", rows)
-
     def _enrichment(self, opened: Opened) -> Enrichment | None:
         if self.lookup is None:
             return None
@@ -290,6 +310,14 @@ class Pipeline:
         patience = opened.taken.coordinator.patience
         assert patience is not None  # of a start
         return Enrichment(self.lookup, kept, patience)
+
+    def _require_sound_outputs(self) -> None:
+        """What is written is neither read again by the pipeline itself nor dropped on its way."""
+        for sink in self.sinks.values():
+            if isinstance(sink, KafkaSink):
+                require_not_its_own_output(self.source, sink.cluster.bootstrap, sink.named_topics)
+        if self._dead_letters:
+            require_dead_letters_kept(self.source)
 
     def _require_both_halves(self) -> None:
         for name, sink in self.sinks.items():
@@ -310,13 +338,3 @@ class Pipeline:
                     "two cannot both be last. One Kafka sink writes to many topics of one cluster (give its rows a "
                     "'topic' column); for a second cluster run a second pipeline that reads the first one's topic."
                 )
-
-
-def _required(rows: Rows) -> int:
-    """How many parameters a function must be given; one with a default is the function's own business."""
-    try:
-        parameters = inspect.signature(rows).parameters.values()
-    except ValueError:  # built-in, without a signature
-        return 1
-    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    return sum(it.kind in positional and it.default is inspect.Parameter.empty for it in parameters)

@@ -13,13 +13,14 @@ from typing import Any, Final, Self
 from pyspark.errors import StreamingQueryException
 from pyspark.sql.streaming.query import StreamingQuery
 
-from onceward.epoch.ledger import DONE, Entry
+from onceward.epoch.ledger import DONE
 from onceward.epoch.runner import EpochRunner, Stopping
 from onceward.epoch.stop_request import StopRequest
 from onceward.errors import HomeMismatch, OncewardError, PipelineFenced
 from onceward.pipeline.explaining import explained
 from onceward.pipeline.lost_input import input_lost
 from onceward.pipeline.opening import Opened, now
+from onceward.pipeline.printing import Epochs, as_html
 from onceward.savepoint.creating import create
 from onceward.watching.sight import Sight
 
@@ -52,12 +53,38 @@ class Query:
         self._fenced: PipelineFenced | None = None
         self._closing = threading.Lock()
         self._closed = False
+        self._alive = True  # when the lease's thread last looked: who prints a query does not ask Spark
         opened.lease.keep_while(
-            lambda: self.is_active,
+            self._look,
             overtaken=self._overtaken,
             asked_to_stop=self._asked_to_stop,
             beside=self._runner.keep_marker_alive,
         )
+
+    def __repr__(self) -> str:
+        return f"Query({self.name!r}: {', '.join(self._told())})"
+
+    def _repr_html_(self) -> str:
+        return as_html(f"Query {self.name}", self._told())
+
+    def _told(self) -> list[str]:
+        """What is known here; Spark is not asked, which may be gone."""
+        done = self._runner.finished
+        last = [f"last epoch {done[-1].epoch} at {done[-1].finished_at[:19].replace('T', ' ')}"] if done else []
+        counted = f"{self.epochs_committed} epochs committed and {self.rows_read} rows read since its start"
+        return [self._state(), counted, *last]
+
+    def _state(self) -> str:
+        failure = self._fenced or self._runner.failure
+        if failure is not None and not isinstance(failure, Stopping):
+            return f"failed ({type(failure).__name__})"
+        if self._closed or not self._alive:
+            return "ended"
+        return "stopping" if self._opened.stop.is_set() else "running"
+
+    def _look(self) -> bool:
+        self._alive = self.is_active
+        return self._alive
 
     def __enter__(self) -> Self:
         return self
@@ -82,9 +109,9 @@ class Query:
         return self.spark_query.lastProgress
 
     @property
-    def epochs(self) -> list[Entry]:
-        """The last epochs that this driver committed, oldest first."""
-        return list(self._runner.finished)
+    def epochs(self) -> Epochs:
+        """The last epochs that this driver committed, oldest first; printed as a table."""
+        return Epochs(self._runner.finished)
 
     @property
     def epochs_committed(self) -> int:

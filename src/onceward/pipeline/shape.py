@@ -48,8 +48,13 @@ def _plan(frame: DataFrame) -> Any:
 
 def _source(kind: str, options: dict[str, str]) -> str:
     """Kafka's with its topics, whose positions are kept; whatever else by its kind."""
-    told = [f"{name}={','.join(sorted(options[name].split(',')))}" for name in SUBSCRIPTIONS if name in options]
+    told = [f"{name}={_subscribed(name, options[name])}" for name in SUBSCRIPTIONS if name in options]
     return " ".join([kind, *told]) if kind == "kafka" else kind
+
+
+def _subscribed(name: str, value: str) -> str:
+    """Names in any order; a comma of a pattern is no comma of a list."""
+    return value if name == "subscribepattern" else ",".join(sorted(value.split(",")))
 
 
 def _operators(plan: Any) -> Iterator[OperatorShape]:

@@ -4,12 +4,17 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final, cast
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import expr
+from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from onceward.errors import ConfigurationError, SecretUnavailable, SourceNotReplayable
+from onceward.kafka import copies
 from onceward.kafka.copies import topic
+from onceward.kafka.patterns import matches, whole
 from onceward.kafka.wire import Cluster
+from onceward.pipeline.first_positions import Starting, spark_offsets
 from onceward.secret import is_reference, looked_up, reference_of
 
 # Sources that give the same rows for the same positions, after any restart.
@@ -19,6 +24,7 @@ REPLAYABLE: Final = frozenset(
 # A broker answers one connection's requests in order, and Spark asks for offsets behind a fetch that waits for new
 # records: with Kafka's default of 500 ms every quiet partition would add half a second to its epoch.
 FETCH_WAIT_MS: Final = "1"
+NO_CONNECTOR: Final = frozenset({"DATA_SOURCE_NOT_FOUND", "_LEGACY_ERROR_TEMP_1140"})  # Spark's names of the condition
 _JAAS: Final = {
     "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
     "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
@@ -35,26 +41,29 @@ def read_kafka(
     spark: SparkSession,
     bootstrap: str,
     *,
-    topics: Iterable[str],
-    starting: str = "earliest",
+    topics: Iterable[str] | None = None,
+    pattern: str | None = None,
+    starting: Starting = "earliest",
     max_records_per_epoch: int | None = None,
     settings: Mapping[str, str] | None = None,
     options: Mapping[str, str] | None = None,
 ) -> DataFrame:
     """A streaming DataFrame with Spark's Kafka columns, read_committed and strict about lost data.
 
-    starting: "earliest", "latest", or Spark's JSON of offsets; used by the very first epoch only.
+    topics: their names. Or pattern: a regular expression for whole names; topics that fit later join in from their
+    beginning.
+    starting: where the very first epoch begins, and none but it: "earliest", "latest", a moment (a datetime with a
+    zone, or text such as "2026-03-01T12:00:00Z"; in a partition without a record that young, its end), or offsets of
+    all partitions: {"topic": {0: 17, 1: 20}}, {("topic", 0): 17}, or Spark's JSON of them.
     settings: Kafka client settings for security, by Kafka's names. options: further options of Spark's source.
     """
-    names = [topics] if isinstance(topics, str) else list(topics)
-    if not names:
-        raise ConfigurationError("read_kafka needs at least one topic: topics=['events']")
+    names, expression = _subscription(topics, pattern)
     cluster = Cluster(bootstrap, dict(settings or {}))
     reader = (
         spark.readStream.format("kafka")
         .option("kafka.bootstrap.servers", cluster.bootstrap)
-        .option("subscribe", ",".join(map(topic, names)))
-        .option("startingOffsets", starting)
+        .option("subscribePattern" if expression else "subscribe", expression or ",".join(map(topic, names)))
+        .option("startingOffsets", spark_offsets(starting, names, expression, cluster))
         .option("includeHeaders", "true")
         .option("kafka.isolation.level", "read_committed")
         .option("failOnDataLoss", "true")
@@ -64,7 +73,37 @@ def read_kafka(
         reader = reader.option("maxOffsetsPerTrigger", str(max_records_per_epoch))
     for name, value in {**_java_settings(cluster.settings, spark), **(options or {})}.items():
         reader = reader.option(name, value)
-    return _as_the_file_says(reader.load(), names)
+    return _as_the_file_says(_loaded(reader), names)
+
+
+def _subscription(topics: Iterable[str] | None, pattern: str | None) -> tuple[list[str], str]:
+    """The topics' names, or an expression for them."""
+    if (topics is None) == (pattern is None):
+        raise ConfigurationError("read_kafka needs one of topics=['events'] and pattern='events-.*', and not both")
+    if pattern is not None:
+        if copies.current() is not None:
+            raise ConfigurationError(
+                f"a copy cannot read by pattern={pattern!r}: which of the topics are the copy's own could not be told. "
+                "Restore the snapshot in place, or name the topics: topics=[...]"
+            )
+        return [], whole(pattern)
+    names = [topics] if isinstance(topics, str) else list(topics or ())
+    if not names:
+        raise ConfigurationError("read_kafka needs at least one topic: topics=['events']")
+    return names, ""
+
+
+def _loaded(reader: DataStreamReader) -> DataFrame:
+    try:
+        return reader.load()
+    except AnalysisException as error:
+        if error.getCondition() not in NO_CONNECTOR:
+            raise
+        raise ConfigurationError(
+            "this Spark session has no Kafka connector. Make it with ow.session('name'), or with "
+            "ow.configure(SparkSession.builder).getOrCreate(), before this process has any other session: Spark takes "
+            "jars only when it starts."
+        ) from error
 
 
 def _as_the_file_says(records: DataFrame, names: list[str]) -> DataFrame:
@@ -111,6 +150,25 @@ def _require_strict_kafka(options: Mapping[str, str], *, accept_lost_input: bool
             "Set it to true; or, if they are lost already and the pipeline shall go on without them, start it once "
             "with --accept-lost-input (accept_lost_input=True)."
         )
+
+
+def require_not_its_own_output(frame: DataFrame, bootstrap: str, topics: Iterable[str]) -> None:
+    """A pattern that fits what the pipeline writes would let it read its own output, without end."""
+    for _, options in sources(frame):
+        told = options.get("subscribepattern")
+        if told is None or _servers(options.get("kafka.bootstrap.servers", "")).isdisjoint(_servers(bootstrap)):
+            continue
+        for name in topics:
+            if matches(told, name):
+                raise ConfigurationError(
+                    f"the source's pattern {told} fits {name!r}, which this pipeline writes: it would read its own "
+                    "output again and again. Give the output a name that the pattern does not fit, or name the "
+                    "source's topics: topics=[...]"
+                )
+
+
+def _servers(bootstrap: str) -> set[str]:
+    return {server.strip() for server in bootstrap.split(",")}
 
 
 def sources(frame: DataFrame) -> list[tuple[str, dict[str, str]]]:

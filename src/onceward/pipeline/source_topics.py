@@ -4,8 +4,8 @@ Its offsets begin anew, and the positions of the old one would skip its first ev
 """
 
 import logging
-from collections.abc import Iterable, Mapping
-from typing import Any, Final, cast
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
@@ -15,9 +15,9 @@ from onceward.epoch.source_topics import FILE, SourceTopics, ids_in
 from onceward.epoch.storage import Storage
 from onceward.errors import BrokerUnreachable, SourceReplaced, TopicUnusable
 from onceward.kafka.listening import require_listening
+from onceward.kafka.patterns import matches
+from onceward.pipeline.java_admin import TIMEOUT_MS, java_admin, reason
 from onceward.pipeline.source import sources
-
-TIMEOUT_MS: Final = "10000"
 
 log = logging.getLogger("onceward.pipeline")
 
@@ -43,7 +43,7 @@ def note(topics: SourceTopics, storage: Storage) -> None:
 
 
 def topic_ids(frame: DataFrame) -> dict[str, str]:
-    """Of every Kafka source that names its topics; asked through the Kafka client that Spark itself uses.
+    """Of every topic that a Kafka source reads now; asked through the Kafka client that Spark itself uses.
 
     A broker that does not answer is `BrokerUnreachable`, a topic that is not there `TopicUnusable`: Spark's own source
     would try for minutes.
@@ -53,50 +53,74 @@ def topic_ids(frame: DataFrame) -> dict[str, str]:
         if name != "kafka":
             continue
         require_listening(options.get("kafka.bootstrap.servers", ""))
-        topics = [topic.strip() for topic in options.get("subscribe", "").split(",") if topic.strip()]
-        if topics:
-            found.update(_ask(frame.sparkSession, options, topics))
+        if not options.keys().isdisjoint({"subscribe", "subscribepattern"}):
+            found.update(_ask(frame.sparkSession, options))
     return found
 
 
-def _ask(spark: SparkSession, options: Mapping[str, str], topics: Iterable[str]) -> dict[str, str]:
-    jvm = cast("Any", spark._jvm)  # noqa: SLF001 - PySpark has no Kafka client of its own
-    settings = jvm.java.util.Properties()
-    for name, value in options.items():
-        if name.startswith("kafka.") and name != "kafka.isolation.level":
-            settings.put(name.removeprefix("kafka."), value)
-    settings.put("default.api.timeout.ms", TIMEOUT_MS)
-    settings.put("request.timeout.ms", TIMEOUT_MS)
-    admin = jvm.org.apache.kafka.clients.admin.Admin.create(settings)
-    try:
-        wanted = jvm.java.util.ArrayList()
-        for topic in topics:
-            wanted.add(topic)
-        answers = admin.describeTopics(wanted).topicNameValues()
+@dataclass(slots=True)
+class JoiningTopics:
+    """Topics that begin to fit a pattern while the pipeline runs: noted before the first epoch that reads them."""
+
+    frame: DataFrame
+    storage: Storage
+    _patterns: list[dict[str, str]] = field(init=False)
+    _known: dict[str, str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._patterns = [options for _, options in sources(self.frame) if "subscribepattern" in options]
+        self._known = ids_in(self.storage.read(FILE))
+
+    def note(self, topics: Collection[str]) -> None:
+        """Those of an epoch's positions; one that cannot be asked is asked again with the next epoch."""
+        found: dict[str, str] = {}
+        for options in self._patterns:
+            new = {topic for topic in topics if matches(options["subscribepattern"], topic)} - self._known.keys()
+            found |= _ask(self.frame.sparkSession, options, new) if new else {}
+        if found:
+            self._known |= found
+            note(SourceTopics(ids=self._known), self.storage)
+
+
+def _ask(spark: SparkSession, options: Mapping[str, str], topics: Collection[str] | None = None) -> dict[str, str]:
+    """`topics`: of a pattern, while the pipeline runs; without them, all that the source reads, at a start."""
+    where = options.get("kafka.bootstrap.servers", "")
+    with java_admin(spark, options) as admin:
+        try:
+            described = admin.describe(admin.topics() if topics is None else topics)
+        except Py4JJavaError as error:
+            if topics is None:
+                _refuse(error, f"the topics that fit {options['subscribepattern']}", where)
+            log.warning(
+                "the topics that fit %s could not be listed, so whether one was deleted and made again is not compared "
+                "at this start: %s", options["subscribepattern"], reason(error),
+            )  # fmt: skip
+            return {}
         found = {}
-        for topic in topics:
-            try:
-                found[topic] = str(answers.get(topic).get().topicId())
-            except Py4JJavaError as error:
-                _refuse(error, topic, options.get("kafka.bootstrap.servers", ""))
+        for topic, told in described.items():
+            if not isinstance(told, Py4JJavaError):
+                found[topic] = told.id
+                continue
+            if topics is None:
+                _refuse(told, f"source topic {topic!r}", where)
+            log.warning(
+                "source topic %r could not be asked for its id, so whether it was deleted and made again is not "
+                "compared at this start: %s",
+                topic, reason(told),
+            )  # fmt: skip
         return found
-    finally:
-        admin.close(jvm.java.time.Duration.ZERO)
 
 
-def _refuse(error: Py4JJavaError, topic: str, bootstrap: str) -> None:
+def _refuse(error: Py4JJavaError, what: str, bootstrap: str) -> None:
+    """At a start: what would have Spark's own source try for minutes. Anything else Spark says itself."""
     thrown = error.java_exception.getCause() or error.java_exception
-    kind, reason = str(thrown.getClass().getSimpleName()), str(thrown.getMessage())
+    kind = str(thrown.getClass().getSimpleName())
     if kind == "UnknownTopicOrPartitionException":
         raise TopicUnusable(
-            f"source topic {topic!r} does not exist at {bootstrap}. Check its name (topics=[...]), or make it: "
-            f"`onceward kafka topic create {topic}`"
+            f"{what} does not exist at {bootstrap}. Check its name (topics=[...]), or make it: "
+            "`onceward kafka topic create NAME`"
         ) from error
     if kind in {"TimeoutException", "DisconnectException"}:
-        raise BrokerUnreachable(f"no Kafka broker at {bootstrap} answered within {TIMEOUT_MS} ms: {reason}") from error
-    # Where it hinders reading, Spark says so itself.
-    log.warning(
-        "source topic %r could not be asked for its id, so whether it was deleted and made again is not compared at "
-        "this start: %s: %s",
-        topic, kind, reason,
-    )  # fmt: skip
+        raise BrokerUnreachable(
+            f"no Kafka broker at {bootstrap} answered within {TIMEOUT_MS} ms: {thrown.getMessage()}"
+        ) from error

@@ -1,5 +1,6 @@
 """Where a query keeps its state, and how it is written down: Spark's settings, for one query alone."""
 
+import importlib
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -9,6 +10,7 @@ from typing import Final, Literal, TypeAlias
 from pyspark.sql import SparkSession
 
 from onceward.epoch.checkpoint import Checkpoint
+from onceward.epoch.query_shape import QueryShape
 from onceward.errors import ConfigurationError
 
 Backend: TypeAlias = Literal["rocksdb", "hashmap"]
@@ -23,6 +25,7 @@ PROVIDERS: Final = {
     ROCKSDB: "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
     HASHMAP: "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider",
 }
+STATE_MESSAGES: Final = "pyspark.sql.streaming.proto.StateMessage_pb2"
 DEFAULTS: Final[Mapping[str, Snapshots]] = {ROCKSDB: INCREMENTAL, HASHMAP: FULL}
 
 _starting = threading.RLock()  # a session's settings are changed for the moment in which a query copies them
@@ -90,6 +93,19 @@ def require_same_backend(state: State | None, checkpoint: Checkpoint, location: 
         "changes its backend through a savepoint: with the pipeline as it was, `onceward savepoint create "
         f"{location} --stop`; then, with state=ow.State({state.backend!r}), `onceward run FILE.py --from SAVEPOINT`."
     )
+
+
+def require_protobuf(shape: QueryShape) -> None:
+    """Spark's Python workers speak it about state of one's own; without it the first epoch would end in a crash."""
+    if not any(operator.name == "TransformWithState" for operator in shape.operators):
+        return
+    try:
+        importlib.import_module(STATE_MESSAGES)
+    except Exception as error:  # missing, or too old for what PySpark brings: it names the versions itself
+        raise ConfigurationError(
+            "transformWithState needs the package protobuf, which PySpark does not bring: pip install "
+            f"'onceward[state]', here and wherever Spark's Python workers run ({type(error).__name__}: {error})"
+        ) from error
 
 
 @contextmanager

@@ -24,7 +24,7 @@ from onceward.savepoint.pins import FORMAT as NOTE_FORMAT
 from onceward.savepoint.pins import Note
 from onceward.savepoint.place import Place, require_savepoint_name
 from onceward.snapshot.cut import Channel, Epoch, NoCut, consistent_cut, on_its_way
-from onceward.snapshot.histories import Observed, channels, observe, require_apart, require_told
+from onceward.snapshot.histories import Observed, channels, observe, require_apart, require_named, require_told
 from onceward.snapshot.manifest import FILE, PIPELINES, Member, OnItsWay, Snapshot, checksum, savepoint_of
 
 PATIENCE_S: Final = 60.0  # a producer that was just killed comes back, records its epoch, and then there is a cut
@@ -91,6 +91,7 @@ def choose(homes: Sequence[Home]) -> Chosen:
     """The newest consistent cut as of now."""
     observed = [observe(home) for home in homes]
     require_apart(observed)
+    require_named(observed)
     for one in observed:
         require_told(one)
     joined = channels(observed)

@@ -2,8 +2,9 @@
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from typing import Final
 
-from onceward.epoch import inspection
+from onceward.epoch import inspection, query_shape
 from onceward.epoch.checkpoint import Checkpoint, kafka_positions
 from onceward.epoch.contract import Guarantee
 from onceward.epoch.deeds import Deed
@@ -12,10 +13,14 @@ from onceward.epoch.ledger import DONE, Entry
 from onceward.epoch.outcome import TopicPartition
 from onceward.epoch.source_topics import FILE as SOURCES
 from onceward.epoch.source_topics import ids_in
+from onceward.epoch.storage import Storage
 from onceward.errors import ConfigurationError, InvalidName, LedgerCorrupt, SnapshotUnusable
+from onceward.kafka.patterns import matches
 from onceward.savepoint.creating import NEWEST, require_savable, savable_epochs
 from onceward.sinks.kafka.boundaries import IDS, boundaries_in, topic_ids_in, written_in
 from onceward.snapshot.cut import Channel, Epoch, History, NoCut
+
+PATTERN: Final = "subscribepattern="  # as a query's shape tells its source
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +33,7 @@ class Observed:
     reads: Mapping[str, str]  # topics with their ids, where they are known
     writes: Mapping[str, str]
     knows_topics: bool  # False: what it writes is not told by any of its last epochs
+    patterns: Collection[str] = ()  # by which it reads topics, also such as it has not met yet
 
     @property
     def name(self) -> str:
@@ -60,6 +66,7 @@ def observe(home: Home) -> Observed:
         reads={topic: ids.get(topic, "") for topic in topics},
         writes=writes,
         knows_topics=any(_names_topics(entry) for entry in entries),
+        patterns=_patterns(room.storage),
     )
 
 
@@ -92,6 +99,23 @@ def require_apart(observed: Iterable[Observed]) -> None:
                     "the snapshot could not be told by an offset. Give each a topic of its own; one pipeline can read "
                     "both."
                 )
+
+
+def require_named(observed: Iterable[Observed]) -> None:
+    """A topic that one writes and another will read by a pattern, perhaps has not met yet: what is there is on its way.
+
+    Nobody could tell from which offset on, so such a snapshot would lose it.
+    """
+    known = list(observed)
+    for reader in known:
+        for writer in known:
+            for pattern, topic in ((it, topic) for it in reader.patterns for topic in sorted(writer.writes)):
+                if matches(pattern, topic):
+                    raise SnapshotUnusable(
+                        f"pipeline {reader.name!r} reads by the pattern {pattern}, which fits topic {topic!r} of "
+                        f"pipeline {writer.name!r}: what is on its way there can only be saved where topics are named. "
+                        "Let it read topics=[...], or leave one of the two out."
+                    )
 
 
 def require_told(one: Observed) -> None:
@@ -153,6 +177,12 @@ def epoch_of(entry: Entry, *, is_savable: bool = True) -> Epoch:
         is_told=_is_told(entry),
         is_savable=is_savable,
     )
+
+
+def _patterns(storage: Storage) -> list[str]:
+    shape = query_shape.read(storage)
+    found = (source.partition(PATTERN)[2] for source in (shape.sources if shape is not None else ()))
+    return [pattern for pattern in found if pattern]
 
 
 def _names_topics(entry: Entry) -> bool:

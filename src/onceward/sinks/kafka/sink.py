@@ -75,16 +75,26 @@ class KafkaSink(TransactionalKafka):
         self._catalog = Catalog()
         self._catalog_read_at = 0.0
         self._idempotent: IdempotentProducer | None = None
+        self._others: list[str] = []
 
     def __repr__(self) -> str:
         return f"KafkaSink({self.cluster.bootstrap!r}, topic={self.topic!r})"
 
+    def also_writes(self, topic: str) -> None:
+        """Rows will name this topic: it is looked for when the pipeline starts."""
+        self._others.append(copies.copy_prefix() + topic)
+
+    @property
+    def named_topics(self) -> list[str]:
+        """Those that are known before the first row."""
+        return [*([self.topic] if self.topic is not None else []), *self._others]
+
     def open(self, owner: Owner) -> None:
-        """Check the cluster and the topic, then fence every older driver of this pipeline."""
+        """Check the cluster and the topics, then fence every older driver of this pipeline."""
         self._idempotent = None
         self.wire.require_transactions()
-        if self.topic is not None:
-            self._catalog.look_up(self.wire, [self.topic])
+        if self.named_topics:
+            self._catalog.look_up(self.wire, self.named_topics)
             self._catalog_read_at = time.monotonic()
         if owner.guarantee is Guarantee.EXACTLY_ONCE:
             super().open(owner)
@@ -210,7 +220,7 @@ class KafkaSink(TransactionalKafka):
         now = time.monotonic()
         if force or now - self._catalog_read_at > CATALOG_AGE_S:
             before = self._catalog.topics
-            names = {*before, *([self.topic] if self.topic is not None else [])}
+            names = {*before, *self.named_topics}
             self._catalog = Catalog()
             self._catalog.look_up(self.wire, names)
             self._catalog_read_at = now
