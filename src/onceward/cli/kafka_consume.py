@@ -21,7 +21,7 @@ EARLIEST, LATEST = "earliest", "latest"
 
 
 def consume(
-    topic: Annotated[str, typer.Argument(show_default=False)],
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", show_default=False)],
     *,
     committed: Annotated[
         bool,

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def groups(
-    name: Annotated[str | None, typer.Argument(metavar="[GROUP]", show_default=False)] = None,
+    name: Annotated[str | None, typer.Argument(metavar="GROUP", show_default=False)] = None,
     *,
     kafka: KafkaOption = None,
     setting: SettingOption = None,

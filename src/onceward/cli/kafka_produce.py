@@ -23,10 +23,10 @@ AT_ONCE: Final = 1 << 20  # bytes of standard input; what is there already is wr
 
 
 def produce(
-    topic: Annotated[str, typer.Argument(show_default=False)],
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", show_default=False)],
     records: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[KEY:VALUE]...", help="Default: the lines of standard input.", show_default=False),
+        typer.Argument(metavar="KEY:VALUE", help="Default: the lines of standard input.", show_default=False),
     ] = None,
     *,
     separator: Annotated[

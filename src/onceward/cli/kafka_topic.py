@@ -13,7 +13,7 @@ app = typer.Typer(help="Make topics, and look at them.", no_args_is_help=True)
 
 @app.command()
 def create(
-    names: Annotated[list[str], typer.Argument(metavar="TOPIC...", show_default=False)],
+    names: Annotated[list[str], typer.Argument(metavar="TOPIC", show_default=False)],
     *,
     partitions: Annotated[
         int | None, typer.Option(min=1, help="Of each topic. Default: as the brokers say (num.partitions).")
