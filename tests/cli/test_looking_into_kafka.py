@@ -135,7 +135,7 @@ def test_only_who_asks_for_uncommitted_records_sees_them(kafka: Kafka, command: 
         assert found.stdout.splitlines() == ["aborted", "committed", "open"]
 
         told = command("groups", name).stdout
-        assert f"{name}: Empty, 4 behind; a pipeline, committed up to epoch 1 (lineage LLLLLLLL)" in told
+        assert f"{name}: a pipeline, committed up to epoch 1 (lineage LLLLLLLL); 4 behind" in told
         (position,) = json.loads(command("groups", name, "--json").stdout)["positions"]
         assert position == {
             "topic": place.topic, "partition": 0, "position": 1, "end": 5, "lag": 4, "epoch": 1, "lineage": "L" * 12,

@@ -48,6 +48,7 @@ def test_a_name_that_is_none_is_refused(here: Path, name: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(420)  # half a minute on a quiet machine
 def test_the_projects_own_test_kills_it_and_finds_its_output_exact(here: Path) -> None:
     """I1, A1: as its owner runs it; it leaves nothing behind, neither files nor processes."""
     assert CliRunner().invoke(app, ["new", "shop"]).exit_code == 0
@@ -58,7 +59,7 @@ def test_the_projects_own_test_kills_it_and_finds_its_output_exact(here: Path) -
         env={**os.environ, "TMPDIR": str(litter)},
         capture_output=True,
         text=True,
-        timeout=170,
+        timeout=400,
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr

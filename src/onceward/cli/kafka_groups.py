@@ -54,7 +54,7 @@ def _one(wire: "Wire", name: str) -> tuple[dict[str, object], str]:
     ]
     columns = ("topic", "partition", "position", "end", "lag", "epoch")
     lines = [
-        one_line(f"{name}: {state}, {lag} behind{_lineages(found)}"),
+        one_line(f"{name}: {_pipeline(found) or state}; {lag} behind"),
         table("", columns, rows) or "It has no committed position",
     ]
     facts = {
@@ -76,13 +76,13 @@ def _one(wire: "Wire", name: str) -> tuple[dict[str, object], str]:
     return facts, "\n".join(lines)
 
 
-def _lineages(found: "list[Position]") -> str:
-    """What the markers say, if this is the group of a pipeline."""
+def _pipeline(found: "list[Position]") -> str:
+    """What the markers say, if it is a pipeline's group. Its state says nothing: it never has members."""
     markers = [it.marker for it in found if it.marker is not None]
     if not markers:
         return ""
     newest = max(markers, key=lambda it: (it.epoch, it.term))
-    return f"; a pipeline, committed up to epoch {newest.epoch} (lineage {newest.lineage[:8]})"
+    return f"a pipeline, committed up to epoch {newest.epoch} (lineage {newest.lineage[:8]})"
 
 
 def _epoch(position: "Position") -> str:
