@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from onceward.sinks.kafka import KafkaSink as KafkaSink
     from onceward.sinks.postgres import PostgresSink as PostgresSink
 
+    __version__: str
+
 _HOMES: Final = {
     "DeltaSink": "onceward.sinks.delta",
     "EpochContext": "onceward.epoch.contract",
@@ -112,6 +114,8 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name == "errors":  # `except ow.errors.PipelineFenced`
         return import_module("onceward.errors")
+    if name == "__version__":
+        return import_module("importlib.metadata").version("onceward")
     if name not in _HOMES:
         raise AttributeError(f"module 'onceward' has no attribute {name!r}")
     return getattr(import_module(_HOMES[name]), name)

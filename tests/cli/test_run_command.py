@@ -2,23 +2,18 @@
 
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from onceward import processes
 from support.driver import Driver
-from support.home import checkpoint_of
 from support.judge import Kafka
-from support.short_lived import as_shipped
 from support.waiting import eventually
-
-README = Path(__file__).parents[2] / "README.md"
 
 
 @pytest.fixture
@@ -35,41 +30,6 @@ def driver(tmp_path: Path) -> Iterator[Callable[[str], Driver]]:
     for one in made:
         if one.process is not None and one.process.poll() is None:
             one.kill()
-
-
-def readme_pipeline(kafka: Kafka, home: Path, source: str, target: str) -> str:
-    """The pipeline that the README shows, on this broker, with topics of the test's own."""
-    (text,) = re.findall(r"```python\n(# clicks.py\n.*?)```", README.read_text("utf-8"), re.DOTALL)
-    return (
-        text.replace("localhost:9092", kafka.bootstrap)
-        .replace("data/click-counts", str(home))
-        .replace('"clicks"', repr(source))
-        .replace('"counts"', repr(target))
-    )
-
-
-def test_the_readmes_pipeline_runs_once_and_stops_cleanly_at_sigterm(
-    kafka: Kafka, driver: Callable[[str], Driver], tmp_path: Path
-) -> None:
-    source, target = kafka.topic(2), kafka.topic(2)
-    kafka.feed(source, [("a", "1"), ("b", "2"), ("a", "3")])
-    it = driver(readme_pipeline(kafka, tmp_path / "home", source, target))
-    it.environment = as_shipped()  # compiled, collected and reported on as a user's driver is
-    facts = it.start("--once", "--json").result()
-    assert facts == {
-        "ended": "finished",
-        "pipelines": [{"name": "click-counts", "epochs": 1, "rows_in": 3, "rows_out": {"kafka": 2}, "last_epoch": 0}],
-    }
-    assert sorted(kafka.values(target)) == ["1", "2"]
-
-    it.start("--trigger", "200ms", "--json")
-    kafka.feed(source, [("a", "4")])
-    eventually(lambda: "3" in kafka.values(target), "the next epoch")
-    children = processes.family(it.running.pid)
-    assert it.finish()["ended"] == "SIGTERM"
-    eventually(lambda: not any(Path(f"/proc/{pid}").exists() for pid in children), "nothing is left behind", 10)
-    assert sorted(kafka.values(target)) == ["1", "2", "3"]
-    assert list((checkpoint_of(tmp_path / "home") / "commits").glob("1"))  # the epoch in hand was finished
 
 
 TWO = """
@@ -101,6 +61,10 @@ def test_several_pipelines_joined_by_a_topic_run_in_one_process_until_ctrl_c(
     os.killpg(it.running.pid, signal.SIGINT)  # as a terminal does: to everything in the foreground
     facts = it.result()
     assert facts["ended"] == "SIGINT"
+    told: Any = facts["pipelines"]
+    first, second = told
+    assert (first["name"], first["rows"], second["name"], second["rows"]) == (f"to-{b}", 10, f"to-{c}", 10)
+    assert second["last_epoch"] >= second["epochs"] - 1
     assert kafka.values(c) == [f"EVENT {number}" for number in range(10)]
     assert "Traceback" not in it.text()
 

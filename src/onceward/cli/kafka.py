@@ -1,14 +1,20 @@
-"""`onceward kafka`: the development broker."""
+"""`onceward kafka`: the development broker, and a look into any Kafka."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from onceward.cli import kafka_topic
+from onceward.cli.kafka_consume import consume
+from onceward.cli.kafka_groups import groups
+from onceward.cli.kafka_produce import produce
 from onceward.cli.output import AsJson, progress, result
 from onceward.servers.broker import SIZES, DevBroker, default_dir
 
-app = typer.Typer(help="A Kafka for development: no Docker, one broker or three.", no_args_is_help=True)
+app = typer.Typer(
+    help="A Kafka for development (no Docker, one broker or three), and a look into any Kafka.", no_args_is_help=True
+)
 
 Dir = Annotated[Path | None, typer.Option("--dir", help="The cluster's folder. Default: the user's data folder.")]
 
@@ -74,3 +80,9 @@ def status(*, folder: Dir = None, as_json: AsJson = False) -> None:
     layout = broker.layout
     lines = [f"node {it}  127.0.0.1:{layout.ports[it - 1]}  {broker.state(it)}" for it in layout.nodes]
     result(_facts(broker), "\n".join([*lines, f"data in {broker.dir}"]), as_json=as_json)
+
+
+app.add_typer(kafka_topic.app, name="topic")
+app.command()(produce)
+app.command()(consume)
+app.command()(groups)

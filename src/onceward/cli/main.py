@@ -5,16 +5,19 @@ Sub-commands import what is heavy (pyspark, pyarrow) inside their functions: hel
 """
 
 import sys
+from typing import Annotated
 
 import typer
 
+import onceward
 from onceward.cli import jars, kafka, savepoint, snapshot
 from onceward.cli.demo import demo
 from onceward.cli.doctor import doctor
 from onceward.cli.epochs import epochs
 from onceward.cli.failing import exit_code
 from onceward.cli.in_doubt import in_doubt
-from onceward.cli.output import progress
+from onceward.cli.new import new
+from onceward.cli.output import progress, result
 from onceward.cli.prove import prove
 from onceward.cli.resolve import resolve
 from onceward.cli.run import run
@@ -33,6 +36,7 @@ app.add_typer(kafka.app, name="kafka")
 app.add_typer(jars.app, name="jars")
 app.add_typer(savepoint.app, name="savepoint")
 app.add_typer(snapshot.app, name="snapshot")
+app.command()(new)
 app.command()(run)
 app.command()(epochs)
 app.command()(in_doubt)
@@ -42,6 +46,22 @@ app.command()(demo)
 app.command()(simulate)
 app.command()(prove)
 app.command()(textbook)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        result({"version": onceward.__version__}, f"onceward {onceward.__version__}", as_json=False)
+        raise typer.Exit
+
+
+@app.callback()
+def before_every_command(
+    *,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version, and end.")
+    ] = False,
+) -> None:
+    """Exactly-once, end to end, for PySpark Structured Streaming."""
 
 
 def main() -> None:

@@ -14,6 +14,7 @@ from onceward.terminal import one_line
 
 _RIGHT: Final = frozenset(
     {"epoch", "bytes", "files", "rows", "partitions", "id", "partition", "read up to", "written up to", "on its way"}
+    | {"replicas", "leader", "first", "end", "position", "lag"}
 )
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 import typer
 
+from onceward.cli.clusters import SettingOption, wire_to
 from onceward.cli.homes import home_at
 from onceward.cli.output import AsJson, progress, result
 from onceward.cli.snapshot_tables import described
@@ -31,10 +32,6 @@ SnapshotArgument = Annotated[
 ]
 KafkaOption = Annotated[
     str | None, typer.Option("--kafka", metavar="HOST:PORT", help="The brokers that hold the topics between them.")
-]
-SettingOption = Annotated[
-    list[str] | None,
-    typer.Option("--setting", metavar="NAME=VALUE", help="A Kafka client setting, such as security.protocol=SSL."),
 ]
 
 
@@ -173,16 +170,8 @@ def _wire(kafka: str | None, settings: list[str] | None) -> "Iterator[Wire | Non
             raise typer.BadParameter("--setting goes with --kafka HOST:PORT")
         yield None
         return
-    from onceward.kafka.wire import Cluster, Wire
-
-    pairs = [text.partition("=") for text in settings or []]
-    if not all(name and equals for name, equals, _ in pairs):
-        raise typer.BadParameter("--setting is NAME=VALUE")
-    wire = Wire(Cluster(kafka, {name: value for name, _, value in pairs}))
-    try:
+    with wire_to(kafka, settings) as wire:
         yield wire
-    finally:
-        wire.close()
 
 
 def _under_way(snapshot: Snapshot) -> str:

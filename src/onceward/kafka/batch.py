@@ -41,6 +41,10 @@ class BatchHeader(NamedTuple):
         return self.base_offset + self.last_offset_delta
 
     @property
+    def is_transactional(self) -> bool:
+        return bool(self.attributes & TRANSACTIONAL)
+
+    @property
     def is_control(self) -> bool:
         """The broker's own: the end of a transaction."""
         return bool(self.attributes & CONTROL)

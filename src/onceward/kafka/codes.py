@@ -30,6 +30,7 @@ class Code:
 
 _TABLE: Final = (
     Code(0, "NONE", Meaning.ACCEPTED, "done"),
+    Code(1, "OFFSET_OUT_OF_RANGE", Meaning.REFUSED, "the partition has no such offset any more, or not yet"),
     Code(2, "CORRUPT_MESSAGE", Meaning.RETRY, "bytes damaged on the way"),
     Code(3, "UNKNOWN_TOPIC_OR_PARTITION", Meaning.MOVED, "no such topic or partition on that broker"),
     Code(5, "LEADER_NOT_AVAILABLE", Meaning.MOVED, "the partition is electing a leader"),

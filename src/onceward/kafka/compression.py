@@ -30,7 +30,8 @@ class Compression(StrEnum):
 ATTRIBUTES: Final = {codec: number for number, codec in enumerate(Compression)}
 
 GZIP_LEVEL: Final = 6  # zlib's and Java's default; Arrow's would be 9, several times slower for 1 % less
-SNAPPY_JAVA_HEADER: Final = b"\x82SNAPPY\0" + struct.pack(">ii", 1, 1)  # version, lowest version that can read it
+SNAPPY_JAVA_MAGIC: Final = b"\x82SNAPPY\0"
+SNAPPY_JAVA_HEADER: Final = SNAPPY_JAVA_MAGIC + struct.pack(">ii", 1, 1)  # version, lowest version that can read it
 
 LZ4_BLOCK_BYTES: Final = 1 << 16  # what Java's producer writes: a reader keeps one block in memory
 # Magic; version 1 with independent blocks; blocks of 64 KiB; the checksum of these two bytes.
@@ -41,6 +42,11 @@ LZ4_END: Final = bytes(4)
 
 def compress(codec: Compression, data: memoryview) -> bytes:
     return COMPRESSORS[codec](data)
+
+
+def decompress(codec: Compression, data: bytes) -> bytes:
+    """As any client of Kafka has compressed it."""
+    return DECOMPRESSORS[codec](data)
 
 
 def _gzip(data: memoryview) -> bytes:
@@ -74,10 +80,45 @@ def _arrow(codec: pa.Codec, data: memoryview) -> bytes:
     return compressed
 
 
+def _unsnappy(data: bytes) -> bytes:
+    """snappy-java's stream of blocks, or one bare block, as librdkafka writes it."""
+    if not data.startswith(SNAPPY_JAVA_MAGIC):
+        return _unsnappy_block(data)
+    blocks, at = [], len(SNAPPY_JAVA_HEADER)
+    while at < len(data):
+        (size,) = struct.unpack_from(">i", data, at)
+        at += 4 + size
+        blocks.append(_unsnappy_block(data[at - size : at]))
+    return b"".join(blocks)
+
+
+def _unsnappy_block(block: bytes) -> bytes:
+    """A block begins with the length of what is in it, seven bits in each byte, the lowest first."""
+    digits = next(number for number, byte in enumerate(block) if byte < 0x80) + 1
+    size = sum((byte & 0x7F) << 7 * number for number, byte in enumerate(block[:digits]))
+    plain: bytes = pa.Codec("snappy").decompress(block, size, asbytes=True)
+    return plain
+
+
+def _unstream(codec: Compression) -> Callable[[bytes], bytes]:
+    def read(data: bytes) -> bytes:
+        plain: bytes = pa.input_stream(pa.py_buffer(data), compression=codec.value).read()
+        return plain
+
+    return read
+
+
 COMPRESSORS: Final[dict[Compression, Callable[[memoryview], bytes]]] = {
     Compression.NONE: bytes,
     Compression.GZIP: _gzip,
     Compression.SNAPPY: _snappy,
     Compression.LZ4: _lz4,
     Compression.ZSTD: _zstd,
+}
+DECOMPRESSORS: Final[dict[Compression, Callable[[bytes], bytes]]] = {
+    Compression.NONE: bytes,
+    Compression.GZIP: _unstream(Compression.GZIP),
+    Compression.SNAPPY: _unsnappy,
+    Compression.LZ4: _unstream(Compression.LZ4),
+    Compression.ZSTD: _unstream(Compression.ZSTD),
 }

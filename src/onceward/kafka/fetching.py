@@ -1,4 +1,4 @@
-"""The record batches of a partition as they lie there, by their headers alone: whose they are, and where."""
+"""What a partition's leader gives from an offset on; and its batches by their headers alone: whose, and where."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
@@ -9,11 +9,13 @@ from onceward.epoch.outcome import TopicPartition
 from onceward.errors import BrokerRefused
 from onceward.kafka.batch import HEADER, LENGTH_COUNTS_FROM, BatchHeader
 from onceward.kafka.codes import Meaning, code
+from onceward.kafka.offsets import READ_UNCOMMITTED
 
 if TYPE_CHECKING:
     from onceward.kafka.wire import Wire
 
 FETCH_BYTES: Final = 8 << 20
+WAIT_MS: Final = 500
 ABORT: Final = b"\0\0"  # the type of a control record; a commit is 1
 # Of its one record: length, attributes, two deltas and the key's length, each a byte; then the key's version and type.
 _CONTROL_TYPE: Final = slice(7, 9)
@@ -39,22 +41,40 @@ def batches(wire: "Wire", place: TopicPartition, start: int, end: int) -> Iterat
         offset = found[-1][0].last_offset + 1
 
 
-def _fetched(wire: "Wire", place: TopicPartition, offset: int) -> Iterator[tuple[BatchHeader, bool]]:
+def fetch(
+    wire: "Wire",
+    place: TopicPartition,
+    offset: int,
+    *,
+    isolation: int = READ_UNCOMMITTED,
+    max_bytes: int = FETCH_BYTES,
+    wait_ms: int = WAIT_MS,
+) -> Any:
+    """The partition's part of an answer. Its last batch may be cut off; without records there is nothing yet."""
+
     def ask() -> Any:
         leaders = wire.topics([place.topic]).get(place.topic, [])
         if place.partition >= len(leaders):
             raise BrokerRefused(f"{place} is not there: deleted, or made again, since it was looked at")
         if leaders[place.partition] < 0:
             return None
-        part = wire.call(leaders[place.partition], _request(place, offset)).responses[0].partitions[0]
+        request = _request(place, offset, isolation=isolation, max_bytes=max_bytes, wait_ms=wait_ms)
+        answer = wire.call(leaders[place.partition], request)
+        part = answer.responses[0].partitions[0]
         found = code(part.error_code)
         if found.meaning in (Meaning.RETRY, Meaning.MOVED):
             return None
         if found.meaning is not Meaning.ACCEPTED:
             raise BrokerRefused(f"{place} at {offset}: {found.name}, {found.says}")
+        if answer.throttle_time_ms and not part.records:  # over a quota: the broker has not looked
+            return None
         return part
 
-    data = bytes(wire.settle(ask, f"what {place} holds").records or b"")
+    return wire.settle(ask, f"what {place} holds")
+
+
+def _fetched(wire: "Wire", place: TopicPartition, offset: int) -> Iterator[tuple[BatchHeader, bool]]:
+    data = bytes(fetch(wire, place, offset).records or b"")
     at = 0
     while at + HEADER.size <= len(data):  # the last batch may be cut off
         header = BatchHeader.of(data[at : at + HEADER.size])
@@ -65,7 +85,7 @@ def _fetched(wire: "Wire", place: TopicPartition, offset: int) -> Iterator[tuple
         at += LENGTH_COUNTS_FROM + header.length
 
 
-def _request(place: TopicPartition, offset: int) -> FetchRequest:
+def _request(place: TopicPartition, offset: int, *, isolation: int, max_bytes: int, wait_ms: int) -> FetchRequest:
     topic = FetchRequest.FetchTopic
     partition = topic.FetchPartition(
         partition=place.partition,
@@ -73,14 +93,14 @@ def _request(place: TopicPartition, offset: int) -> FetchRequest:
         fetch_offset=offset,
         last_fetched_epoch=-1,
         log_start_offset=-1,
-        partition_max_bytes=FETCH_BYTES,
+        partition_max_bytes=max_bytes,
     )
     return FetchRequest(
         replica_id=-1,
-        max_wait_ms=500,
+        max_wait_ms=wait_ms,
         min_bytes=1,
-        max_bytes=FETCH_BYTES,
-        isolation_level=0,
+        max_bytes=max_bytes,
+        isolation_level=isolation,
         session_id=0,
         session_epoch=-1,
         topics=[topic(topic=place.topic, partitions=[partition])],

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 EARLIEST: Final = -2
 LATEST: Final = -1
 READ_UNCOMMITTED: Final = 0
+READ_COMMITTED: Final = 1  # the end is then where the first open transaction begins
 
 
 def id_text(number: UUID) -> str:
@@ -24,8 +25,13 @@ def id_text(number: UUID) -> str:
     return base64.urlsafe_b64encode(number.bytes).decode().rstrip("=")
 
 
-def offsets(wire: "Wire", topics: Iterable[str], at: int) -> dict[TopicPartition, int]:
-    """The first offset (`EARLIEST`) or the one after the last (`LATEST`) of every partition; waits for leaders."""
+def offsets(
+    wire: "Wire", topics: Iterable[str], at: int, isolation: int = READ_UNCOMMITTED
+) -> dict[TopicPartition, int]:
+    """The first offset (`EARLIEST`) or the one after the last (`LATEST`) of every partition; waits for leaders.
+
+    `at` may also be a time in milliseconds: the first offset of that time or later, -1 where there is none.
+    """
     names = sorted(set(topics))
     if not names:
         return {}
@@ -37,7 +43,7 @@ def offsets(wire: "Wire", topics: Iterable[str], at: int) -> dict[TopicPartition
                 place = TopicPartition(name, partition)
                 if place not in found and node < 0:
                     return None
-                if place not in found and not _learn(wire.call(node, _request(place, at)), place, found):
+                if place not in found and not _learn(wire.call(node, _request(place, at, isolation)), place, found):
                     return None
         return True
 
@@ -45,12 +51,12 @@ def offsets(wire: "Wire", topics: Iterable[str], at: int) -> dict[TopicPartition
     return found
 
 
-def _request(place: TopicPartition, at: int) -> ListOffsetsRequest:
+def _request(place: TopicPartition, at: int, isolation: int) -> ListOffsetsRequest:
     topic = ListOffsetsRequest.ListOffsetsTopic
     partition = topic.ListOffsetsPartition(partition_index=place.partition, current_leader_epoch=-1, timestamp=at)
     return ListOffsetsRequest(
         replica_id=-1,
-        isolation_level=READ_UNCOMMITTED,
+        isolation_level=isolation,
         topics=[topic(name=place.topic, partitions=[partition])],
         max_version=7,
     )

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from kafka.protocol.consumer import OffsetFetchRequest
 from kafka.protocol.producer import EndTxnRequest, InitProducerIdRequest, TxnOffsetCommitRequest
@@ -13,6 +13,8 @@ from onceward.kafka.codes import Code, Meaning, code
 from onceward.kafka.marker import Marker
 from onceward.kafka.transaction import Identity
 from onceward.kafka.wire import GROUP, TRANSACTION, Wire
+
+Held: TypeAlias = tuple[TopicPartition, int, str]  # a position of a group, and the metadata that was committed with it
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +95,11 @@ class Requests:
         return self._judge(next((number for number in numbers if number), 0), GROUP)
 
     def fetch(self, *, stable: bool) -> tuple[Code, Committed | None]:
+        """The newest marker, and what was committed with it."""
+        found, held = self.held(stable=stable)
+        return found, None if held is None else _committed(held)
+
+    def held(self, *, stable: bool) -> tuple[Code, list[Held] | None]:
         """OffsetFetch: all that the group holds; `stable`: an open transaction over it is an error code of its own."""
         group = OffsetFetchRequest.OffsetFetchRequestGroup
         answer = self._wire.call_coordinator(
@@ -106,7 +113,11 @@ class Requests:
         ).groups[0]
         partitions = [(topic.name, partition) for topic in answer.topics for partition in topic.partitions]
         number = next((n for n in (answer.error_code, *(part.error_code for _, part in partitions)) if n), 0)
-        return self._judge(number, GROUP), _committed(partitions) if number == 0 else None
+        held = [
+            (TopicPartition(name, part.partition_index), part.committed_offset, part.metadata or "")
+            for name, part in partitions
+        ]
+        return self._judge(number, GROUP), held if number == 0 else None
 
     def _judge(self, number: int, kind: int) -> Code:
         found = code(number)
@@ -119,21 +130,14 @@ def _identity(answer: Any) -> Identity | None:
     return Identity(answer.producer_id, answer.producer_epoch) if answer.error_code == 0 else None
 
 
-def _committed(partitions: Sequence[tuple[str, Any]]) -> Committed:
+def _committed(held: Sequence[Held]) -> Committed:
     """The newest marker, and the positions that were committed with it; without one, whatever the group holds."""
-    newest = markers.newest(part.metadata or "" for _, part in partitions)
+    newest = markers.newest(text for _, _, text in held)
 
-    def belongs(metadata: str) -> bool:
-        marker = markers.parse(metadata)
+    def belongs(text: str) -> bool:
+        marker = markers.parse(text)
         return newest is None or (
             marker is not None and (marker.lineage, marker.epoch) == (newest.lineage, newest.epoch)
         )
 
-    return Committed(
-        newest,
-        {
-            TopicPartition(name, part.partition_index): part.committed_offset
-            for name, part in partitions
-            if belongs(part.metadata or "")
-        },
-    )
+    return Committed(newest, {place: offset for place, offset, text in held if belongs(text)})

@@ -186,10 +186,16 @@ class Wire:
         self._coordinators[key, kind] = node
         return node
 
+    def metadata(self, names: Iterable[str] | None) -> Any:
+        """The brokers, and these topics; None: all topics. None is made by asking."""
+        wanted = None if names is None else [MetadataRequest.MetadataRequestTopic(name=it) for it in sorted(set(names))]
+        request = MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
+        return self.settle(lambda: self.call(self.any_node(), request), "the cluster's metadata")
+
     def topics(self, names: Iterable[str]) -> dict[str, list[int]]:
         """The leaders of each existing topic's partitions (-1 while electing); a missing topic is left out."""
         found: dict[str, list[int]] = {}
-        for topic in self._described(names):
+        for topic in self.metadata(names).topics:
             if topic.error_code == 0:
                 leaders = {p.partition_index: p.leader_id for p in topic.partitions}
                 found[topic.name] = [leaders.get(index, -1) for index in range(max(leaders, default=-1) + 1)]
@@ -199,11 +205,11 @@ class Wire:
 
     def topic_ids(self, names: Iterable[str]) -> dict[str, str]:
         """By which a topic is told from a later one of the same name; a missing topic is left out."""
-        return {topic.name: id_text(topic.topic_id) for topic in self._described(names) if topic.error_code == 0}
+        return {topic.name: id_text(topic.topic_id) for topic in self.metadata(names).topics if topic.error_code == 0}
 
     def layouts(self, names: Iterable[str]) -> dict[str, "Layout"]:
         """How each topic was made, to make another one like it; a missing topic is left out."""
-        found = {topic.name: topic.partitions for topic in self._described(names) if topic.error_code == 0}
+        found = {topic.name: topic.partitions for topic in self.metadata(names).topics if topic.error_code == 0}
         entries = self._configured(found, None)
         return {
             name: Layout(
@@ -283,12 +289,6 @@ class Wire:
         raise BrokerUnreachable(
             f"{what} could not be had from {self.cluster.bootstrap} within {SETTLE_TIMEOUT_S:.0f} s: {reason}"
         )
-
-    def _described(self, names: Iterable[str]) -> list[Any]:
-        wanted = [MetadataRequest.MetadataRequestTopic(name=name) for name in sorted(set(names))]
-        request = MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
-        found: list[Any] = self.settle(lambda: self.call(self.any_node(), request), "the cluster's metadata").topics
-        return found
 
     def _configured(self, names: Iterable[str], keys: list[str] | None) -> dict[str, list[Any]]:
         resource = DescribeConfigsRequest.DescribeConfigsResource
