@@ -18,6 +18,7 @@ OncewardError
 │   ├── HomeMismatch            the home belongs to another pipeline or another format
 │   │   ├── ForeignLineage      a sink's last commit is of another lineage than the home's
 │   │   └── CheckpointDropped   the pipeline has ended, and its policy was to retain no checkpoint
+│   ├── ResetRefused            a reset that would throw away what may be decided, or begin where nothing is
 │   ├── SavepointUnusable       a savepoint that is none, does not fit the query, or may not be restored here
 │   ├── SavepointOutdated       sinks have committed more, or less, than the savepoint knows of
 │   └── SnapshotUnusable        a snapshot that is none, cannot be had of these pipelines, or not restored here
@@ -123,6 +124,10 @@ class ForeignLineage(HomeMismatch):
 
 class CheckpointDropped(HomeMismatch):
     """The pipeline has ended, and its checkpoint was not retained: there is nothing to go on from."""
+
+
+class ResetRefused(ConfigurationError):
+    """A reset would throw away what may be decided, or begin where there is nothing to read; nothing has changed."""
 
 
 class SavepointUnusable(ConfigurationError):

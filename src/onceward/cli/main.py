@@ -14,6 +14,7 @@ from onceward.cli.epochs import epochs
 from onceward.cli.in_doubt import in_doubt
 from onceward.cli.output import EXIT_FAILED, progress
 from onceward.cli.prove import prove
+from onceward.cli.reset import reset
 from onceward.cli.resolve import resolve
 from onceward.cli.run import run
 from onceward.cli.simulate import simulate
@@ -35,6 +36,7 @@ app.command()(run)
 app.command()(epochs)
 app.command()(in_doubt)
 app.command()(resolve)
+app.command()(reset)
 app.command()(doctor)
 app.command()(demo)
 app.command()(simulate)

@@ -177,6 +177,14 @@ class Checkpoint:
         """Where the first epoch began, as each Kafka source noted it."""
         return self._initial(len(self._storage.names(f"{self.folder}/sources")))
 
+    def begin_at(self, source: int, places: Mapping[TopicPartition, int]) -> None:
+        """Where a Kafka source is to begin, as it would have noted it itself before its first epoch (SPARK-19517)."""
+        topics: dict[str, dict[str, int]] = {}
+        for place, offset in sorted(places.items()):
+            topics.setdefault(place.topic, {})[str(place.partition)] = offset
+        note = b"\0v1\n" + json.dumps(topics, separators=(",", ":"), ensure_ascii=False).encode()
+        self._storage.replace(f"{self.folder}/sources/{source}/0", note)
+
     def _offsets(self, epoch: int) -> str:
         return f"{self.folder}/offsets/{epoch}"
 

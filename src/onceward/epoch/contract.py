@@ -135,6 +135,10 @@ class TwoPhaseCommitSink(ABC):
         """Keyword arguments that make this sink again, as JSON and without secrets, for `onceward resolve`."""
         return None
 
+    def when_repeated(self) -> str:
+        """What becomes of rows that events make a second time, after `onceward reset`; half a sentence for people."""
+        return "events that are read again are written again: it has them twice unless you empty it first"
+
     def close(self) -> None:  # noqa: B027 - a sink without connections has nothing to close
         """Let go of connections."""
 

@@ -133,7 +133,7 @@ class EpochRunner:
         (A start that trusts the ledger instead of a lost marker has written it already.)
         """
         decider = self.taken.coordinator.decider
-        if decider is None or self.markers.last(decider) is not None:
+        if decider is None or self.markers.has_ours(decider):
             return
         sink, taken = self.taken.sinks[decider], self.taken
         assert isinstance(sink, DecidingSink)

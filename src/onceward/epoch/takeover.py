@@ -97,9 +97,7 @@ class TakeOver:
             for line in sink_changes.in_words(self.ledger.last(), self.ledger, self.coordinator.sinks):
                 self.report(line)
             markers.update(self._mark_anew(checkpoint, recovered))
-            decider = self.coordinator.decider
-            marked = decider is not None and markers[decider] is not None
-            self.term.begin(recovered.committed, resolved, marked=marked)
+            self.term.begin(recovered.committed, resolved, marked=self._is_marked(markers))
         elif self.owner.guarantee is Guarantee.AT_MOST_ONCE:
             self._give_up_what_was_begun()
         crashpoints.reach("recovered")
@@ -176,6 +174,11 @@ class TakeOver:
             return True
         # An older release did not say; an epoch that it has voted for or recorded may have been committed.
         return None in said and (recorded is not None or self.ledger.last(PREPARED) is not None)
+
+    def _is_marked(self, markers: Mapping[str, LastCommit | None]) -> bool:
+        """Whether the deciding sink has a marker of this lineage: after a reset it holds the old one's until then."""
+        last = markers[self.coordinator.decider] if self.coordinator.decider is not None else None
+        return last is not None and last.lineage == self.owner.lineage
 
     def _conclude(self, known: Known, markers: Mapping[str, LastCommit | None]) -> Recovered:
         decider = self.coordinator.decider

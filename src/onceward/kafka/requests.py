@@ -1,7 +1,7 @@
 """The requests of one pipeline to its coordinators, and what their answers say: no decision is made here."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from kafka.protocol.consumer import OffsetFetchRequest
@@ -17,10 +17,14 @@ from onceward.kafka.wire import GROUP, TRANSACTION, Wire
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """What the pipeline's group holds: the last marker and the positions committed with it."""
+    """What the pipeline's group holds: the last marker and the positions committed with it.
+
+    `marked`: every place with a marker, older ones too, on partitions that are no longer read.
+    """
 
     marker: Marker | None
     positions: Mapping[TopicPartition, int]
+    marked: Mapping[TopicPartition, int] = field(default_factory=dict)
 
 
 class Requests:
@@ -135,5 +139,10 @@ def _committed(partitions: Sequence[tuple[str, Any]]) -> Committed:
             TopicPartition(name, part.partition_index): part.committed_offset
             for name, part in partitions
             if belongs(part.metadata or "")
+        },
+        {
+            TopicPartition(name, part.partition_index): part.committed_offset
+            for name, part in partitions
+            if markers.parse(part.metadata or "") is not None
         },
     )

@@ -2,7 +2,7 @@
 
 import inspect
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,9 +26,10 @@ from onceward.pipeline.enrichment import Enrichment
 from onceward.pipeline.hadoop import delete, open_home
 from onceward.pipeline.in_memory import place_of
 from onceward.pipeline.late_rows import rows_dropped
-from onceward.pipeline.opening import Opened, now
+from onceward.pipeline.opening import Opened, begin_lineage, now
 from onceward.pipeline.opening import take_over as take_home_over
 from onceward.pipeline.query import Query
+from onceward.pipeline.resets import resetting
 from onceward.pipeline.restores import beside, restoring
 from onceward.pipeline.retaining import POLICIES, Retain, require_retained, settle
 from onceward.pipeline.session import require_usable
@@ -149,6 +150,26 @@ class Pipeline:
         shape = shape_of(self.source, self.output_mode, self.state)
         home = open_home(place_of(self.home, self.name), self.source.sparkSession)
         restoring(self, savepoint, home, shape, partitions=None, new_lineage=False, report=lambda _: None)
+
+    def reset(
+        self,
+        *,
+        offsets: Mapping[tuple[str, int], int] | None = None,
+        from_group: bool = False,
+        take_over: bool = False,
+        confirm: Callable[[list[str]], None] = lambda _: None,
+        report: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        """Forget state and positions: the home's lineage ends, and the next start begins another with epoch 0.
+
+        It reads from where the source says (`starting=`), from `offsets` by topic and partition, or, `from_group`, from
+        where the last committed epoch ended. What the sinks hold stays there. `confirm` is called with what this means
+        for each of them, before anything is touched; what it raises ends it. take_over: fence a living driver at once.
+        """
+        home = open_home(place_of(self.home, self.name), self.source.sparkSession)
+        reset = resetting(self, home, offsets=offsets, from_group=from_group, report=report)
+        confirm(reset.meaning())
+        begin_lineage(home, self.name, Guarantee(self.guarantee), self.sinks, reset, at_once=take_over, report=report)
 
     def start(
         self,

@@ -5,7 +5,7 @@ Its offsets begin anew, and the positions of the old one would skip its first ev
 
 import logging
 from collections.abc import Iterable, Mapping
-from typing import Any, Final, cast
+from typing import Any, cast
 
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
@@ -15,8 +15,7 @@ from onceward.epoch.source_topics import FILE, SourceTopics, ids_in
 from onceward.epoch.storage import Storage
 from onceward.errors import SourceReplaced
 from onceward.pipeline.source import sources
-
-TIMEOUT_MS: Final = "10000"
+from onceward.pipeline.source_brokers import admin
 
 log = logging.getLogger("onceward.pipeline")
 
@@ -52,19 +51,11 @@ def topic_ids(frame: DataFrame) -> dict[str, str]:
 
 
 def _ask(spark: SparkSession, options: Mapping[str, str], topics: Iterable[str]) -> dict[str, str]:
-    jvm = cast("Any", spark._jvm)  # noqa: SLF001 - PySpark has no Kafka client of its own
-    settings = jvm.java.util.Properties()
-    for name, value in options.items():
-        if name.startswith("kafka.") and name != "kafka.isolation.level":
-            settings.put(name.removeprefix("kafka."), value)
-    settings.put("default.api.timeout.ms", TIMEOUT_MS)
-    settings.put("request.timeout.ms", TIMEOUT_MS)
-    admin = jvm.org.apache.kafka.clients.admin.Admin.create(settings)
-    try:
-        wanted = jvm.java.util.ArrayList()
+    with admin(spark, options) as brokers:
+        wanted = cast("Any", spark._jvm).java.util.ArrayList()  # noqa: SLF001 - PySpark has no Kafka client of its own
         for topic in topics:
             wanted.add(topic)
-        answers = admin.describeTopics(wanted).topicNameValues()
+        answers = brokers.describeTopics(wanted).topicNameValues()
         found = {}
         for topic in topics:
             try:
@@ -76,8 +67,6 @@ def _ask(spark: SparkSession, options: Mapping[str, str], topics: Iterable[str])
                     topic, _reason(error),
                 )  # fmt: skip
         return found
-    finally:
-        admin.close()
 
 
 def _reason(error: Py4JJavaError) -> str:
