@@ -37,13 +37,17 @@ def epochs(
     result(facts, _table(title, entries) if entries else f"{title}: no epoch yet", as_json=as_json)
 
 
+def _input(entry: Entry) -> str:
+    return "\n".join([*entry.positions, *(f"without {place}" for place in entry.skipped)])
+
+
 def _table(title: str, entries: list[Entry]) -> str:
     """Cells are `Text`: a name such as "[/red]" is no markup."""
     table = Table(title=Text(title), title_justify="left", show_lines=False, header_style="bold")
     for name in ("epoch", "phase", "term", "tries", "input ends at", "sink", "rows", "digest", "ms per phase", "at"):
         table.add_column(name, overflow="fold", justify="right" if name in {"epoch", "rows", "term"} else "left")
     for entry in entries:
-        head = [str(entry.epoch), entry.phase, str(entry.term), str(entry.attempts), "\n".join(entry.positions)]
+        head = [str(entry.epoch), entry.phase, str(entry.term), str(entry.attempts), _input(entry)]
         sinks = [(name, part.rows, part.digest, part.milliseconds) for name, part in entry.sinks.items()]
         for number, (name, rows, digest, times) in enumerate(sinks or [("", entry.rows, entry.digest, {})]):
             decides = " *" if name == entry.decider else ""

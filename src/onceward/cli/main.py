@@ -18,6 +18,7 @@ from onceward.cli.reset import reset
 from onceward.cli.resolve import resolve
 from onceward.cli.run import run
 from onceward.cli.simulate import simulate
+from onceward.cli.skip import skip
 from onceward.cli.textbook import textbook
 from onceward.errors import OncewardError
 
@@ -37,6 +38,7 @@ app.command()(epochs)
 app.command()(in_doubt)
 app.command()(resolve)
 app.command()(reset)
+app.command()(skip)
 app.command()(doctor)
 app.command()(demo)
 app.command()(simulate)

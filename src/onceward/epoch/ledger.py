@@ -64,6 +64,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     decider: str | None = None  # the name of the sink that decides; None: the ledger does
     sinks: dict[str, SinkEntry] = {}
     rows: int = 0  # what all sinks received together
+    skipped: list[str] = []  # records of its range that were passed over, as a person has said: topic/partition/offset
     attempts: int = 1
     finished_at: str = ""
     milliseconds: dict[str, float] = {}

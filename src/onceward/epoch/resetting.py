@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from onceward.epoch import deeds, inspection, new_lineage
+from onceward.epoch import deeds, inspection, new_lineage, skips
 from onceward.epoch.checkpoint import Checkpoint
 from onceward.epoch.contract import DecidingSink, Guarantee, LastCommit, Owner, TwoPhaseCommitSink
 from onceward.epoch.deeds import Deed, Origin
@@ -53,6 +53,8 @@ class Resetting:
             f"state: {self.pipeline} forgets all that its query keeps and counts epochs from 0 again",
             f"input: {_places(begins) or 'from where the source itself says (starting=), as at a first start'}",
         ]
+        if deed is not None and (skipped := skips.read(self.home.of_lineage(deed).storage)):
+            told.append(f"skipped records: {', '.join(str(it.place) for it in skipped)}; they are skipped no longer")
         for name, sink in self.sinks.items():
             held = found.get(name) or (last if last is not None and name in last.sinks else None)
             upto = f"keeps epochs up to {held.epoch}" if held is not None and held.epoch != NEVER else "holds no epoch"

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from onceward import crashpoints
-from onceward.epoch import plans, sink_changes
+from onceward.epoch import plans, sink_changes, skips
 from onceward.epoch.checkpoint import Checkpoint, kafka_positions
 from onceward.epoch.contract import (
     DecidingSink,
@@ -27,12 +27,12 @@ from onceward.epoch.recovery import (
     Consent,
     Known,
     Recovered,
-    afresh,
     by_ledger,
     by_marker,
     check_marker,
     require_ours,
 )
+from onceward.epoch.skips import Skipped
 from onceward.epoch.term import Term, fenced_first, starts
 from onceward.epoch.unfinished import roll_forward
 from onceward.errors import ConfigurationError, MarkerMissing
@@ -51,6 +51,7 @@ class TakenOver:
     recovered: Recovered
     markers: Mapping[str, LastCommit | None]  # what each sink that remembers holds now
     resolved: tuple[str, ...]  # what was in doubt, and what became of it
+    skips: tuple[Skipped, ...] = ()  # records that are passed over
 
     @property
     def sinks(self) -> Mapping[str, TwoPhaseCommitSink]:
@@ -111,6 +112,7 @@ class TakeOver:
             recovered=recovered,
             markers=markers,
             resolved=tuple(resolved),
+            skips=skips.read(self.home.storage),
         )
 
     def _adopt(self) -> Checkpoint:
@@ -128,7 +130,7 @@ class TakeOver:
         except MarkerMissing:
             return  # told below, where --trust-ledger counts
         if last is not None:
-            require_ours(self._known(None, {}, None), decider, last, afresh(self.owner.pipeline))
+            require_ours(self._known(None, {}, None), decider, last)
 
     def _find_out(self, checkpoint: Checkpoint) -> tuple[Recovered, dict[str, LastCommit | None]]:
         # In this order: an older driver that wakes may finish an epoch meanwhile, and what is read later may only

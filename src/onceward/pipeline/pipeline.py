@@ -17,10 +17,12 @@ from onceward.epoch.contract import DecidingSink, Guarantee, TwoPhaseCommitSink
 from onceward.epoch.home import MEMORY, require_name
 from onceward.epoch.recovery import Consent, InDoubt
 from onceward.epoch.runner import Divergence, EpochRunner
+from onceward.epoch.skips import RecordPlace, Skipped
 from onceward.epoch.term import fenced_first
 from onceward.errors import ConfigurationError, SinkNotTransactional
 from onceward.lookups import Lookup
 from onceward.lookups.kept import KeptLookups
+from onceward.pipeline import skipping
 from onceward.pipeline.batch import BackgroundThread, Shaping, Transform, in_foreach_batch
 from onceward.pipeline.enrichment import Enrichment
 from onceward.pipeline.hadoop import delete, open_home
@@ -35,7 +37,7 @@ from onceward.pipeline.retaining import POLICIES, Retain, require_retained, sett
 from onceward.pipeline.session import require_usable
 from onceward.pipeline.shape import shape_of
 from onceward.pipeline.source import require_replayable
-from onceward.pipeline.source_topics import note, require_same_topics
+from onceward.pipeline.source_topics import note, require_same_topics, require_still_read
 from onceward.pipeline.starting import start_query, triggered
 from onceward.pipeline.state import State, require_same_backend
 
@@ -171,6 +173,32 @@ class Pipeline:
         confirm(reset.meaning())
         begin_lineage(home, self.name, Guarantee(self.guarantee), self.sinks, reset, at_once=take_over, report=report)
 
+    def skip(
+        self,
+        topic: str,
+        partition: int,
+        offset: int,
+        *,
+        reason: str = "",
+        dead_letters: str | None = None,
+        report: Callable[[str], None] = lambda _: None,
+    ) -> Skipped:
+        """Pass over a record that no epoch has committed: the next start leaves it out, for ever.
+
+        The home keeps it with the reason, and the ledger names it with its epoch. dead_letters: a topic to which the
+        Kafka sink carries it, in the commit of that epoch.
+        """
+        home = open_home(place_of(self.home, self.name), self.source.sparkSession)
+        place = RecordPlace(topic, partition, offset)
+        return skipping.skip(self, home, place, reason=reason, dead_letters=dead_letters, report=report)
+
+    def unskip(
+        self, topic: str, partition: int, offset: int, *, report: Callable[[str], None] = lambda _: None
+    ) -> None:
+        """Read a skipped record after all, if no epoch has passed over it yet."""
+        home = open_home(place_of(self.home, self.name), self.source.sparkSession)
+        skipping.undo(self, home, RecordPlace(topic, partition, offset), report=report)
+
     def start(
         self,
         *,
@@ -204,7 +232,7 @@ class Pipeline:
         if guarantee is Guarantee.EXACTLY_ONCE:
             require_replayable(self.source, self.replayable_sources, accept_lost_input=accept_lost_input)
             self._require_both_halves()
-        writer = triggered(self.source.writeStream.queryName(self.name).outputMode(self.output_mode), trigger)
+        writer = self._writer(self.source, trigger)
         shape = shape_of(self.source, self.output_mode, self.state)
         home = open_home(place_of(self.home, self.name), spark)
         deed = home.deed()
@@ -219,6 +247,8 @@ class Pipeline:
         else:
             require_retained(known)
             require_same_backend(self.state, Checkpoint.newest(known), home.location)
+            if not accept_lost_input:
+                require_still_read(self.source, Checkpoint.newest(known), home.location)
         topics = require_same_topics(self.source, restore.notes if restore is not None else known.storage)
         opened = take_home_over(
             home,
@@ -235,10 +265,15 @@ class Pipeline:
                 if topics is not None:
                     note(topics, opened.home.storage)
                 query_shape.write_if_changed(opened.home.storage, shape)
+                if opened.taken.skips:
+                    writer = self._writer(skipping.without(self.source, opened.taken.skips), trigger)
                 return self._run(opened, writer)
         except BaseException:
             opened.close()
             raise
+
+    def _writer(self, source: DataFrame, trigger: str | None) -> DataStreamWriter:
+        return triggered(source.writeStream.queryName(self.name).outputMode(self.output_mode), trigger)
 
     def _run(self, opened: Opened, writer: DataStreamWriter) -> Query:
         enrichment = self._enrichment(opened)

@@ -5,17 +5,19 @@ Its offsets begin anew, and the positions of the old one would skip its first ev
 
 import logging
 from collections.abc import Iterable, Mapping
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 
+from onceward.epoch.checkpoint import Checkpoint
 from onceward.epoch.sealed import seal
 from onceward.epoch.source_topics import FILE, SourceTopics, ids_in
 from onceward.epoch.storage import Storage
-from onceward.errors import SourceReplaced
+from onceward.errors import SourceRemoved, SourceReplaced
 from onceward.pipeline.source import sources
-from onceward.pipeline.source_brokers import admin
+
+TIMEOUT_MS: Final = "10000"
 
 log = logging.getLogger("onceward.pipeline")
 
@@ -28,11 +30,28 @@ def require_same_topics(frame: DataFrame, storage: Storage) -> SourceTopics | No
         if known.get(topic, number) != number:
             raise SourceReplaced(
                 f"source topic {topic!r} was deleted and made again (its id was {known[topic]}, now {number}): the "
-                "home's positions are those of the old one, and the new one's first events would be skipped. Give the "
-                "pipeline a new name and a new home; or, if the state must be kept, write the events to a topic of "
-                "another name and read that one as well."
+                "home's positions are those of the old one, and the new one's first events would be skipped. Begin "
+                "anew: onceward reset HOME --file FILE.py says what that means for each sink; or, if the state must be "
+                "kept, write the events to a topic of another name and read that one as well."
             )
     return None if now.keys() <= known.keys() else SourceTopics(ids={**known, **now})
+
+
+def require_still_read(frame: DataFrame, checkpoint: Checkpoint, home: str) -> None:
+    """Topics that the home has positions of are still among the sources: Spark would call their events lost."""
+    reads: set[str] = set()
+    for name, options in sources(frame):
+        if name == "kafka" and "subscribe" not in options:
+            return  # a pattern: what it finds is told by the brokers alone
+        reads.update(topic.strip() for topic in options.get("subscribe", "").split(","))
+    if gone := sorted(checkpoint.topics() - reads):
+        topics, reading = ", ".join(map(repr, gone)), ", ".join(map(repr, sorted(reads))) or "no topic"
+        raise SourceRemoved(
+            f"{home} has positions of {topics}, and the pipeline reads {reading} now. If the first start named the "
+            f"wrong topic, begin anew: onceward reset {home} --file FILE.py, which says what that means for each sink. "
+            f"Otherwise put {topics} back; or, if its unread events may be left out, start once with "
+            "--accept-lost-input."
+        )
 
 
 def note(topics: SourceTopics, storage: Storage) -> None:
@@ -51,11 +70,19 @@ def topic_ids(frame: DataFrame) -> dict[str, str]:
 
 
 def _ask(spark: SparkSession, options: Mapping[str, str], topics: Iterable[str]) -> dict[str, str]:
-    with admin(spark, options) as brokers:
-        wanted = cast("Any", spark._jvm).java.util.ArrayList()  # noqa: SLF001 - PySpark has no Kafka client of its own
+    jvm = cast("Any", spark._jvm)  # noqa: SLF001 - PySpark has no Kafka client of its own
+    settings = jvm.java.util.Properties()
+    for name, value in options.items():
+        if name.startswith("kafka.") and name != "kafka.isolation.level":
+            settings.put(name.removeprefix("kafka."), value)
+    settings.put("default.api.timeout.ms", TIMEOUT_MS)
+    settings.put("request.timeout.ms", TIMEOUT_MS)
+    admin = jvm.org.apache.kafka.clients.admin.Admin.create(settings)
+    try:
+        wanted = jvm.java.util.ArrayList()
         for topic in topics:
             wanted.add(topic)
-        answers = brokers.describeTopics(wanted).topicNameValues()
+        answers = admin.describeTopics(wanted).topicNameValues()
         found = {}
         for topic in topics:
             try:
@@ -67,6 +94,8 @@ def _ask(spark: SparkSession, options: Mapping[str, str], topics: Iterable[str])
                     topic, _reason(error),
                 )  # fmt: skip
         return found
+    finally:
+        admin.close()
 
 
 def _reason(error: Py4JJavaError) -> str:
