@@ -11,7 +11,7 @@ from onceward.epoch import deeds
 from onceward.epoch.checkpoint import Checkpoint
 from onceward.epoch.contract import EpochContext, Guarantee, LastCommit, Owner
 from onceward.epoch.new_lineage import FIRST
-from onceward.epoch.outcome import TopicPartition
+from onceward.epoch.outcome import Outcome, TopicPartition
 from onceward.epoch.resetting import Resetting, parse_offsets
 from onceward.errors import CommitUnfinished, ForeignLineage, MarkerMissing, PipelineFenced, ResetRefused
 
@@ -29,6 +29,7 @@ def resetting(pipeline: Pipeline, **more: Any) -> Resetting:
         "guarantee": pipeline.guarantee,
         "sinks": pipeline.sinks(),
         "sources": [frozenset({"in"})],
+        "now": lambda: "noon",
         "fresh": lambda: f"M{len(pipeline.storage.names('terms'))}",
         "report": pipeline.told.append,
     }
@@ -240,10 +241,68 @@ def test_from_the_group_it_begins_where_the_last_committed_epoch_ended() -> None
     assert pipeline.place.marker.lineage == deed.lineage
 
 
-def test_without_offsets_in_the_group_it_is_refused(pipeline: Pipeline) -> None:
-    with pytest.raises(ResetRefused, match=r"the group 'p' has no exact offsets of in: .* --offsets TOPIC/PARTITION"):
-        reset(pipeline, from_group=True)
+@pytest.mark.parametrize("torn", [False, True])
+def test_an_epoch_that_only_the_deciding_sink_has_gets_its_entry_before_the_lineage_ends(torn: bool) -> None:
+    """C5: what readers have seen is in the books, also where the engine's log is damaged."""
+    pipeline = Pipeline(decides=True)
+    driver = pipeline.start()
+    driver.run(0, "a")
+    driver.runner.close()
+    driver.plan(1, 9)
+    if torn:
+        pipeline.storage.files[f"{driver.taken.checkpoint.folder}/offsets/1"] = b""
+    outcome = Outcome(rows=3, digest=7)
+    pipeline.place.marker = LastCommit(lineage="L", epoch=1, term=1, outcome=outcome, positions={IN_0: 9})
+    deed = reset(pipeline, from_group=True)
+    entry = driver.taken.ledger.last()
+    assert entry is not None
+    assert (entry.epoch, entry.rows, entry.outcome_of("s")) == (1, 3, outcome)
+    assert entry.positions == ([] if torn else ['{"in":{"0":9}}'])
+    assert deed.origin is not None
+    assert deed.origin.epoch == 1
+
+
+def test_without_a_deciding_sink_the_ledger_knows_where_that_was(pipeline: Pipeline) -> None:
+    """Also where the deciding sink's marker stands on another topic than the sources': they are elsewhere."""
+    for _ in range(2):  # the second time nothing of the new lineage is committed yet
+        deed = reset(pipeline, from_group=True)
+        assert pipeline.home.of_lineage(deed).storage.read(f"{FIRST}/sources/0/0") == b'\0v1\n{"in":{"0":2}}'
+        pipeline.place.marker = replace(pipeline.place.marker, positions={}) if pipeline.place.marker else None
+
+
+def test_where_the_last_commit_ended_is_asked_of_who_knows() -> None:
+    """Nothing is committed; a marker that is gone, or of another epoch than the ledger's; another topic."""
+    empty = Pipeline(decides=True)
+    with pytest.raises(ResetRefused, match=r"ended is not known of in: nothing is committed.*--offsets TOPIC/PARTIT"):
+        reset(empty, from_group=True)
+    empty.start()
+    with pytest.raises(ResetRefused, match="is not known of in"):
+        reset(empty, from_group=True)
+    pipeline = Pipeline(decides=True)
+    driver = pipeline.start()
+    driver.run(0, "a")
+    driver.runner.close()
+    with pytest.raises(ResetRefused, match="is not known of another"):
+        reset(pipeline, from_group=True, sources=[frozenset({"another"})])
+    for marker in (None, LastCommit(lineage="L", epoch=1, term=1), LastCommit(lineage="K", epoch=0, term=1)):
+        pipeline.place.marker = marker
+        with pytest.raises(ResetRefused, match="is not known of in"):
+            reset(pipeline, from_group=True)
     assert pipeline.home.deed() == deeds.first(pipeline.storage)
+
+
+@pytest.mark.parametrize(("held", "told"), [(None, "no epoch"), (0, "epoch 0 of lineage L")])
+def test_a_sink_that_lacks_epochs_refuses_to_go_on_after_them(pipeline: Pipeline, held: int | None, told: str) -> None:
+    """I3: nothing would write them again. From the beginning it may, knowingly."""
+    marker = LastCommit(lineage="L", epoch=held, term=1) if held is not None else None
+    pipeline.others["o"].marker = marker
+    with pytest.raises(ResetRefused, match=rf"sink 'o' holds {told}, and the last committed one is 1 of lineage L"):
+        reset(pipeline, from_group=True)
+    reset(pipeline, offsets={IN_0: 0})
+    pipeline.others["o"].marker = LastCommit(lineage="L", epoch=9, term=1)
+    if held is not None:
+        with pytest.raises(ResetRefused, match="sink 'o' holds epoch 9 of lineage L, and the last committed one is 0"):
+            reset(pipeline, from_group=True)
 
 
 def test_a_home_that_nobody_has_used_can_be_reset_too() -> None:

@@ -8,16 +8,19 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from onceward.epoch import deeds, inspection, new_lineage, skips
-from onceward.epoch.checkpoint import Checkpoint
-from onceward.epoch.contract import DecidingSink, Guarantee, LastCommit, Owner, TwoPhaseCommitSink
+from onceward.epoch.checkpoint import Checkpoint, Positions, kafka_positions
+from onceward.epoch.contract import DecidingSink, EpochContext, Guarantee, LastCommit, Owner, TwoPhaseCommitSink
+from onceward.epoch.coordinator import Attempted, Voted
 from onceward.epoch.deeds import Deed, Origin
+from onceward.epoch.entries import EntryMaker
 from onceward.epoch.home import Home
+from onceward.epoch.ledger import DONE, Entry
 from onceward.epoch.lineage import Inherited
 from onceward.epoch.new_lineage import FIRST
 from onceward.epoch.outcome import TopicPartition
 from onceward.epoch.recovery import NEVER
 from onceward.epoch.term import Term, fenced_first
-from onceward.errors import ResetRefused
+from onceward.errors import HomeMismatch, ResetRefused
 
 Offsets = Mapping[TopicPartition, int]
 
@@ -28,7 +31,7 @@ class Resetting:
 
     `sources`: the Kafka topics of each of the engine's sources, in its order; none for a source of another kind.
     `offsets`: where each partition begins; None: as the sources themselves say.
-    `from_group`: where the pipeline's group stands, which is the end of the last committed epoch.
+    `from_group`: where the last committed epoch ended, as the pipeline's group says; without a Kafka sink, the ledger.
     """
 
     home: Home
@@ -38,6 +41,7 @@ class Resetting:
     sources: Sequence[frozenset[str]]
     offsets: Offsets | None = None
     from_group: bool = False
+    now: Callable[[], str]  # the time of day, for people
     fresh: Callable[[], str] = field(default=lambda: uuid.uuid4().hex)  # a name for the lineage
     report: Callable[[str], None] = field(default=lambda _: None)
 
@@ -48,7 +52,7 @@ class Resetting:
         """
         deed, found = self.home.deed(), self._looked_at_first()
         last = inspection.ledger_of(self.home, deed).last() if deed is not None else None
-        begins = self._begins(found)
+        begins = self._begins(deed, found)
         told = [
             f"state: {self.pipeline} forgets all that its query keeps and counts epochs from 0 again",
             f"input: {_places(begins) or 'from where the source itself says (starting=), as at a first start'}",
@@ -71,6 +75,8 @@ class Resetting:
         old, lineage = self.home.deed(), self.fresh()
         owner = Owner(pipeline=self.pipeline, lineage=lineage, term=term.number, guarantee=self.guarantee)
         found = self._judge(old, owner)
+        if old is not None:
+            self._record_last(old, term, found)
         deed = Deed(
             format=deeds.FORMAT,
             pipeline=self.pipeline,
@@ -79,7 +85,7 @@ class Resetting:
             folder=new_lineage.folder_of(lineage, term.number),
             origin=self._origin(old, term, _held(found)),
         )
-        begins = self._begins(found)
+        begins = self._begins(old, found)
 
         def lay_out(room: Home) -> Deed:
             self._lay_out(room, begins)
@@ -114,6 +120,27 @@ class Resetting:
         self._fence(replace(owner, inherits=_held(found)), found)
         return found
 
+    def _record_last(self, old: Deed, term: Term, found: Mapping[str, LastCommit | None]) -> None:
+        """An epoch that Kafka alone has, with its marker, gets the entry that the next start would have written."""
+        decider = self._decider()
+        last = found.get(decider) if decider is not None else None
+        if decider is None or last is None or last.lineage != old.lineage or last.outcome is None:
+            return
+        room, ledger = self.home.of_lineage(old), inspection.ledger_of(self.home, old)
+        if ledger.read(last.epoch) is not None:
+            return
+        try:
+            positions = Checkpoint.newest(room).positions(last.epoch)
+        except HomeMismatch:  # a checkpoint that is damaged may be why it is reset
+            positions = Positions("", [], last.positions)
+        owner = Owner(pipeline=self.pipeline, lineage=old.lineage, term=term.number, guarantee=self.guarantee)
+        entries = EntryMaker(owner, {decider: self.sinks[decider]}, decider, self.now)
+        context = EpochContext(epoch=last.epoch, positions=last.positions)
+        ledger.write(entries.entry(context, positions, Attempted({decider: Voted(last.outcome)}, 1), DONE))
+
+    def _decider(self) -> str | None:
+        return next((name for name, sink in self.sinks.items() if isinstance(sink, DecidingSink)), None)
+
     def _require_none_in_doubt(self, old: Deed, owner: Owner) -> None:
         entry = new_lineage.in_doubt(self.home, old, owner, self.sinks)
         if entry is not None:
@@ -139,23 +166,46 @@ class Resetting:
         owner = Owner(pipeline=self.pipeline, lineage=self.fresh(), term=0, guarantee=self.guarantee)
         return new_lineage.look(deciding, owner)
 
-    def _begins(self, found: Mapping[str, LastCommit | None]) -> Offsets:
+    def _begins(self, old: Deed | None, found: Mapping[str, LastCommit | None]) -> Offsets:
         """Where the input begins; empty: as the sources say."""
-        return self._of_group(found) if self.from_group else self.offsets or {}
+        return self._of_last_commit(old, found) if self.from_group else self.offsets or {}
 
-    def _of_group(self, found: Mapping[str, LastCommit | None]) -> Offsets:
-        """The marker's positions: they were committed in one transaction with all that was made of the input."""
-        decider = next((name for name, sink in self.sinks.items() if isinstance(sink, DecidingSink)), None)
-        last = found.get(decider) if decider is not None else None
+    def _of_last_commit(self, old: Deed | None, found: Mapping[str, LastCommit | None]) -> Offsets:
+        """Where the last committed epoch ended: the marker has it from the very transaction; else the ledger does."""
         wanted = frozenset[str]().union(*self.sources)
-        places = {place: at for place, at in (last.positions if last else {}).items() if place.topic in wanted}
+        decider = self._decider()
+        last = found.get(decider) if decider is not None else None
+        places = dict(last.positions) if last is not None else {}
+        entry = inspection.ledger_of(self.home, old).last() if old is not None else None
+        if old is not None and not wanted <= {place.topic for place in places}:
+            room = self.home.of_lineage(old)
+            if entry is None and not old.inherits:
+                places = {}  # nothing is committed
+            elif entry is None:
+                places = Checkpoint.newest(room).initial()
+            elif decider is None or (last is not None and (last.lineage, last.epoch) == (old.lineage, entry.epoch)):
+                places = kafka_positions(entry.positions)
         if missing := sorted(wanted - {place.topic for place in places}):
             raise ResetRefused(
-                f"the group {self.pipeline!r} has no exact offsets of {', '.join(missing)}: only a pipeline with a "
-                "Kafka sink in the cluster of its sources, exactly once, commits them. Say where to begin: --offsets "
-                "TOPIC/PARTITION=OFFSET,..., or begin as the source says, without --from-group."
+                f"where the last committed epoch of {self.pipeline!r} ended is not known of {', '.join(missing)}: "
+                "nothing is committed, the group's offsets are gone, or another topic was read. Say where to begin "
+                "(--offsets TOPIC/PARTITION=OFFSET,...), or begin as the source says, without --from-group."
             )
-        return places
+        if old is not None:
+            self._require_all_hold(old, entry, {name: it for name, it in found.items() if name != decider})
+        return {place: offset for place, offset in places.items() if place.topic in wanted}
+
+    def _require_all_hold(self, old: Deed, entry: Entry | None, found: Mapping[str, LastCommit | None]) -> None:
+        """What a sink has lost of the epochs before would not be written again by a lineage that goes on after them."""
+        for name, last in found.items():
+            wanted = (old.lineage, entry.epoch) if entry is not None and name in entry.sinks else old.inherits.get(name)
+            if wanted is not None and (last is None or (last.lineage, last.epoch) != wanted):
+                holds = "no epoch" if last is None else f"epoch {last.epoch} of lineage {last.lineage[:8]}"
+                raise ResetRefused(
+                    f"sink {name!r} holds {holds}, and the last committed one is {wanted[1]} of lineage "
+                    f"{wanted[0][:8]}: it was emptied or restored from a backup. What it lacks would stay missing. "
+                    "Restore it, or reset from an earlier place (--offsets), or from the beginning."
+                )
 
     def _lay_out(self, room: Home, begins: Offsets) -> None:
         """As each source of the engine notes where it began: it finds the note, and begins there."""

@@ -11,6 +11,7 @@ from onceward.epoch.outcome import Span, TopicPartition
 from onceward.epoch.resetting import Resetting
 from onceward.errors import BrokerUnreachable, ResetRefused, TopicUnusable
 from onceward.pipeline.java_admin import Described, java_admin, reason
+from onceward.pipeline.opening import now
 from onceward.pipeline.relations import is_kafka, numbered, options_of
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ def resetting(
         sources=[frozenset(place.topic for place in found) for found in there],
         offsets=begins,
         from_group=from_group,
+        now=now,
         report=report,
     )
 
