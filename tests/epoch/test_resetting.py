@@ -262,6 +262,48 @@ def test_an_epoch_that_only_the_deciding_sink_has_gets_its_entry_before_the_line
     assert deed.origin.epoch == 1
 
 
+def test_an_epoch_that_has_its_entry_keeps_it() -> None:
+    pipeline = Pipeline(decides=True)
+    driver = pipeline.start()
+    driver.run(0, "a", "b")
+    driver.runner.close()
+    assert pipeline.place.marker is not None
+    pipeline.place.marker = replace(pipeline.place.marker, outcome=Outcome(rows=3, digest=7))
+    reset(pipeline)
+    entry = driver.taken.ledger.last()
+    assert entry is not None
+    assert (entry.rows, entry.term) == (2, 1)
+
+
+class ForgetfulSink(ListSink):
+    """Has no marker of its own."""
+
+    remembers = False
+
+    def last_commit(self) -> LastCommit | None:
+        raise AssertionError("nobody knows")
+
+
+def test_a_sink_without_a_memory_is_not_asked() -> None:
+    pipeline = Pipeline(kind=ForgetfulSink)
+    driver = pipeline.start()
+    driver.run(0, "a")
+    driver.runner.close()
+    assert reset(pipeline, from_group=True).inherits == {}
+
+
+def test_what_cannot_be_laid_out_leaves_nothing(pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(self: Checkpoint, source: int, places: Any) -> None:
+        self._storage.replace(f"{self.folder}/sources/{source}/half", repr(places).encode())
+        raise OSError("no space left")
+
+    monkeypatch.setattr(Checkpoint, "begin_at", refuse)
+    with pytest.raises(OSError, match="no space left"):
+        reset(pipeline, offsets={IN_0: 1})
+    assert not [name for name in pipeline.storage.files if name.startswith("lineages/")]
+    assert pipeline.home.deed() == deeds.first(pipeline.storage)
+
+
 def test_without_a_deciding_sink_the_ledger_knows_where_that_was(pipeline: Pipeline) -> None:
     """Also where the deciding sink's marker stands on another topic than the sources': they are elsewhere."""
     for _ in range(2):  # the second time nothing of the new lineage is committed yet
