@@ -41,6 +41,10 @@ OF_RESTORES: Final = (
     "restore-ready",  # all is there and synced; the old lineage still counts
     "restore-begun",  # the new lineage counts, no sink knows of it yet
 )
+OF_RESETS: Final = (
+    "reset-ready",  # the positions to begin with are there and synced; the old lineage still counts
+    "reset-begun",  # the new lineage counts, no sink knows of it yet
+)
 OF_SAVEPOINTS: Final = (
     "savepoint-pinned",  # all files of the epoch are pinned, nothing is copied
     "savepoint-copied",  # all are copied and synced, the manifest is not written

@@ -5,6 +5,7 @@ OncewardError
 │   ├── InvalidName             a pipeline name that is no valid id
 │   ├── InvalidRows             columns or types a sink cannot take
 │   ├── SourceNotReplayable     the first half of end to end is missing
+│   ├── SourceRemoved           a topic that the home has positions of is no longer read
 │   ├── SourceReplaced          a source topic was deleted and made again: positions are those of the old one
 │   ├── SinkNotTransactional    the second half of end to end is missing
 │   ├── SpeculationEnabled      Spark may run a task twice at once
@@ -20,6 +21,8 @@ OncewardError
 │   ├── HomeMismatch            the home belongs to another pipeline or another format
 │   │   ├── ForeignLineage      a sink's last commit is of another lineage than the home's
 │   │   └── CheckpointDropped   the pipeline has ended, and its policy was to retain no checkpoint
+│   ├── ResetRefused            a reset that would throw away what may be decided, or begin where nothing is
+│   ├── SkipRefused             a record that is committed, not there, or not of a source cannot be skipped
 │   ├── SavepointUnusable       a savepoint that is none, does not fit the query, or may not be restored here
 │   ├── SavepointOutdated       sinks have committed more, or less, than the savepoint knows of
 │   └── SnapshotUnusable        a snapshot that is none, cannot be had of these pipelines, or not restored here
@@ -74,6 +77,10 @@ class InvalidRows(ConfigurationError):
 
 class SourceNotReplayable(ConfigurationError):
     """Exactly-once needs a source that can give the same events again."""
+
+
+class SourceRemoved(ConfigurationError):
+    """The home has positions of a topic that the pipeline no longer reads."""
 
 
 class SourceReplaced(ConfigurationError):
@@ -138,6 +145,14 @@ class ForeignLineage(HomeMismatch):
 
 class CheckpointDropped(HomeMismatch):
     """The pipeline has ended, and its checkpoint was not retained: there is nothing to go on from."""
+
+
+class ResetRefused(ConfigurationError):
+    """A reset would throw away what may be decided, or begin where there is nothing to read; nothing has changed."""
+
+
+class SkipRefused(ConfigurationError):
+    """A record cannot be skipped: it is committed already, is not there, or is of no source."""
 
 
 class SavepointUnusable(ConfigurationError):

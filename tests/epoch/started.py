@@ -8,6 +8,7 @@ from typing import Any
 
 from epoch.memory import Memory
 from onceward import errors
+from onceward.epoch import deeds
 from onceward.epoch import term as terms
 from onceward.epoch.checkpoint import Positions
 from onceward.epoch.contract import (
@@ -29,7 +30,7 @@ from onceward.epoch.patience import Patience
 from onceward.epoch.recovery import Consent
 from onceward.epoch.runner import EpochRunner
 from onceward.epoch.takeover import TakenOver, TakeOver
-from onceward.epoch.term import Holder
+from onceward.epoch.term import Holder, Term
 
 
 @dataclass
@@ -69,7 +70,8 @@ class ListSink(TwoPhaseCommitSink):
         self.steps.append("commit")
         if self.owner.guarantee is not Guarantee.EXACTLY_ONCE:
             return  # written already
-        if self.place.marker is None or self.place.marker.epoch < context.epoch:
+        marker = self.place.marker
+        if marker is None or marker.lineage != self.owner.lineage or marker.epoch < context.epoch:
             epoch, term, attempt = committable["try"]
             self.place.rows += self.place.staged.pop((epoch, term, attempt))
             self.place.marker = LastCommit(lineage=self.owner.lineage, epoch=context.epoch, term=self.owner.term)
@@ -192,9 +194,39 @@ class Pipeline:
     patience_s: float | None = None
 
     def start(self, *, journal: type[Journal] = Journal, **consent: Any) -> "Driver":
-        home = Home(self.storage, "home", "home")
-        deed = home.open("p", self.guarantee.value, "L")
-        term = terms.acquire(
+        deed = self.home.open("p", self.guarantee.value, "L")
+        term = self.claim()
+        deed = deeds.enter(self.storage, term.number) or deed
+        room = self.home.of_lineage(deed)
+        taken = TakeOver(
+            home=room,
+            owner=Owner(
+                pipeline="p", lineage=deed.lineage, term=term.number, guarantee=self.guarantee, inherits=deed.inherits
+            ),
+            coordinator=Coordinator(
+                self.sinks(), is_final=lambda error: isinstance(error, errors.FINAL), clock=lambda: self.now,
+                sleep=self.sleep, patience=self.patience(),
+            ),
+            ledger=Ledger(room.storage, terms.boundaries(self.storage), deed.lineage),
+            decisions=Decisions(room.storage, deed.lineage, term.number),
+            term=term,
+            clock=lambda: self.now,
+            now=lambda: "noon",
+            report=self.told.append,
+            consent=Consent(**consent),
+            first_term=deed.origin.first_term if deed.origin is not None else 0,
+        ).recover()  # fmt: skip
+        later, asked = Later(self.steps), Asked()
+        runner = EpochRunner(taken, later, asked, lambda: self.now, lambda: "noon", journal=journal)
+        return Driver(self, taken, runner, asked, f"{deed.folder}/" if deed.folder else "")
+
+    @property
+    def home(self) -> Home:
+        return Home(self.storage, "home", "home")
+
+    def claim(self) -> Term:
+        """The next term; whoever had the last one is taken for dead."""
+        return terms.acquire(
             self.storage,
             lambda number: Holder(
                 term=number, pipeline="p", host="h", machine="m", pid=1, process_start="1", since="noon"
@@ -203,29 +235,13 @@ class Pipeline:
             clock=lambda: 0.0,
             sleep=lambda _: None,
         )
+
+    def sinks(self) -> dict[str, TwoPhaseCommitSink]:
         deciding = ListDecider if self.decides else ListSink
         kind = type("Kind", (self.kind, deciding), {}) if self.kind is not None else deciding
         sinks: dict[str, TwoPhaseCommitSink] = {self.deciding: kind(self.place, self.steps)}
         sinks |= {name: (self.kind or ListSink)(place, self.steps) for name, place in self.others.items()}
-        sinks = {name: sink for name, sink in sinks.items() if name not in self.out}
-        taken = TakeOver(
-            home=home,
-            owner=Owner(pipeline="p", lineage=deed.lineage, term=term.number, guarantee=self.guarantee),
-            coordinator=Coordinator(
-                sinks, is_final=lambda error: isinstance(error, errors.FINAL), clock=lambda: self.now,
-                sleep=self.sleep, patience=self.patience(),
-            ),
-            ledger=Ledger(self.storage, terms.boundaries(self.storage), deed.lineage),
-            decisions=Decisions(self.storage, deed.lineage, term.number),
-            term=term,
-            clock=lambda: self.now,
-            now=lambda: "noon",
-            report=self.told.append,
-            consent=Consent(**consent),
-        ).recover()  # fmt: skip
-        later, asked = Later(self.steps), Asked()
-        runner = EpochRunner(taken, later, asked, lambda: self.now, lambda: "noon", journal=journal)
-        return Driver(self, taken, runner, asked)
+        return {name: sink for name, sink in sinks.items() if name not in self.out}
 
     def sleep(self, seconds: float) -> None:
         self.now += seconds
@@ -244,10 +260,11 @@ class Driver:
     taken: TakenOver
     runner: EpochRunner
     asked: Asked
+    inside: str = ""  # the lineage's own folder
 
     def plan(self, epoch: int, end: int) -> None:
         """As Spark does before it asks anybody."""
-        files, folder = self.pipeline.storage.files, self.taken.checkpoint.folder
+        files, folder = self.pipeline.storage.files, f"{self.inside}{self.taken.checkpoint.folder}"
         files.setdefault(f"{folder}/metadata", b'{"id":"q"}')
         files[f"{folder}/offsets/{epoch}"] = f'v1\n{{}}\n{{"in":{{"0":{end}}}}}'.encode()
 
@@ -255,4 +272,4 @@ class Driver:
         """Plan, run and finish an epoch."""
         self.plan(epoch, end if end is not None else epoch + 1)
         self.runner(Rows(list(values), list(self.taken.sinks), late), epoch)
-        self.pipeline.storage.files[f"{self.taken.checkpoint.folder}/commits/{epoch}"] = b"v1\n{}"
+        self.pipeline.storage.files[f"{self.inside}{self.taken.checkpoint.folder}/commits/{epoch}"] = b"v1\n{}"

@@ -228,3 +228,16 @@ def test_the_engines_settings_are_those_of_the_plan(
     assert checkpoint.settings(0) == {}
     storage.files["checkpoints/000001/offsets/0"] = f"v1\n{second_line}\n-".encode()
     assert checkpoint.settings(0) == settings
+
+
+def test_topics_are_those_of_the_newest_plan_and_before_it_those_that_sources_began_with() -> None:
+    """I3: also while the plan is torn, which the start puts right."""
+    storage = Memory()
+    checkpoint = Checkpoint(storage, "checkpoints/000001", "here")
+    assert checkpoint.topics() == frozenset()
+    checkpoint.begin_at(0, {TopicPartition("first", 0): 3})
+    assert checkpoint.topics() == {"first"}
+    storage.files["checkpoints/000001/offsets/0"] = b'v1\n{}\n{"then":{"0":4}}\n{"other":{"1":4}}'
+    assert checkpoint.topics() == {"then", "other"}
+    storage.files["checkpoints/000001/offsets/0"] = b""
+    assert checkpoint.topics() == {"first"}

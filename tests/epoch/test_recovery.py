@@ -64,7 +64,7 @@ class TestKafkaDecidesAlone:
         """Design 2: work is identified by (pipeline, lineage, epoch), never by the epoch alone."""
         with pytest.raises(HomeMismatch) as refused:
             self.start(ledger, last(9, lineage="other"))
-        for named in ("'kafka'", "epoch 9", "'p'", "lineage other", "lineage L", "second time", "--delete --group p"):
+        for named in ("'kafka'", "epoch 9", "'p'", "lineage other", "lineage L", "second time", "onceward reset HOME"):
             assert named in str(refused.value)
 
     def test_a_marker_of_a_newer_term_shows_an_old_copy_of_the_home(self, ledger: Ledger) -> None:
@@ -288,10 +288,10 @@ class TestSinksThatDoNotDecide:
         self.check(Recovered(6), last(4), recorded=entry(6), trust_ledger=True)
         self.check(Recovered(6), None, recorded=entry(6), trust_ledger=True)
 
-    def test_one_of_another_lineage_is_named_without_advice_about_kafka(self) -> None:
+    def test_one_of_another_lineage_is_named_with_the_way_out(self) -> None:
         with pytest.raises(HomeMismatch, match=r"'files' holds epoch 5 .*lineage other.*lineage L") as refused:
             self.check(Recovered(5), last(5, lineage="other"), recorded=entry(5))
-        assert "kafka-consumer-groups" not in str(refused.value)
+        assert "onceward reset HOME --file FILE.py" in str(refused.value)
 
     def test_one_of_a_newer_term_shows_an_old_copy_of_the_home(self) -> None:
         with pytest.raises(HomeMismatch, match=r"sink 'files' was written in term 4, this home is at term 3"):

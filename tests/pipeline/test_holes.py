@@ -150,7 +150,7 @@ def test_a_start_with_a_strange_home_leaves_the_healthy_pipeline_alone(copy: Cop
     copy.feed("a")
     with copy.pipeline().start() as query:
         query.process_all_available()
-        with pytest.raises(HomeMismatch, match=r"lineage.*kafka-consumer-groups"):
+        with pytest.raises(HomeMismatch, match=r"lineage.*onceward reset HOME"):
             copy.pipeline(home="another").start()
         copy.feed("b")
         query.process_all_available()
@@ -158,12 +158,24 @@ def test_a_start_with_a_strange_home_leaves_the_healthy_pipeline_alone(copy: Cop
     assert copy.values() == ["a", "b"]
 
 
-def test_a_lost_home_can_be_replaced_once_the_group_is_deleted(copy: Copy) -> None:
-    """The documented way out: what is in the output topic stays, and the input is read again."""
+def test_a_lost_home_is_replaced_from_where_the_group_stands(copy: Copy) -> None:
+    """I3: the documented way out. Nothing is written twice, nothing is left out; only the state is gone."""
     copy.feed("a")
     run(copy.pipeline())
-    with pytest.raises(HomeMismatch, match="--delete --group"):
+    with pytest.raises(HomeMismatch, match="--from-group"):
         run(copy.pipeline(home="another"))
+    copy.feed("b")
+    copy.pipeline(home="another").reset(from_group=True)
+    run(copy.pipeline(home="another"))
+    copy.feed("c")
+    run(copy.pipeline(home="another"))
+    assert copy.values() == ["a", "b", "c"]
+
+
+def test_a_lost_home_can_be_replaced_once_the_group_is_deleted(copy: Copy) -> None:
+    """Then the input is read from its beginning; what is in the output topic stays."""
+    copy.feed("a")
+    run(copy.pipeline())
     copy.delete_group()
     run(copy.pipeline(home="another"))
     assert copy.values() == ["a", "a"]
@@ -196,6 +208,9 @@ class TestTheInput:
         with pytest.raises(SourceReplaced, match=rf"'{copy.source}' was deleted and made again"):
             run(copy.pipeline())
         assert copy.values() == ["a"]
+        copy.pipeline().reset()
+        run(copy.pipeline())
+        assert copy.values() == ["a", "x", "y", "z"]
 
     def test_topic_that_is_not_there_is_named_with_what_to_do(self, copy: Copy) -> None:
         """I4."""

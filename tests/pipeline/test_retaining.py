@@ -82,7 +82,7 @@ def test_after_a_clean_end_it_is_dropped_and_the_next_start_is_told(
     assert list((tmp_path / "home" / "ledger").iterdir())
     terms = sorted((tmp_path / "home" / "terms").iterdir())
     with pytest.raises(
-        CheckpointDropped, match=rf"after epoch {last},.*finished.*--from SAVEPOINT.*new name and a new home"
+        CheckpointDropped, match=rf"after epoch {last},.*finished.*--from SAVEPOINT.*onceward reset HOME"
     ):
         start()
     assert sorted((tmp_path / "home" / "terms").iterdir()) == terms, "a start that is refused touches nothing"

@@ -68,6 +68,8 @@ def _epoch(entry: Entry) -> str:
     ends.add_column(overflow="fold")
     for text in entry.positions:
         ends.add_row(Text("  input ends at"), Text(one_line(text)))
+    for place in entry.skipped:
+        ends.add_row(Text("  without"), Text(one_line(place)))
     table = Table.grid(padding=(0, 2))
     for name in ("sink", "rows", "digest", "milliseconds"):
         table.add_column(overflow="fold", no_wrap=name == "rows", justify="right" if name == "rows" else "left")

@@ -19,9 +19,11 @@ from onceward.cli.in_doubt import in_doubt
 from onceward.cli.new import new
 from onceward.cli.output import progress, result
 from onceward.cli.prove import prove
+from onceward.cli.reset import reset
 from onceward.cli.resolve import resolve
 from onceward.cli.run import run
 from onceward.cli.simulate import simulate
+from onceward.cli.skip import skip
 from onceward.cli.textbook import textbook
 from onceward.errors import OncewardError
 
@@ -41,6 +43,8 @@ app.command()(run)
 app.command()(epochs)
 app.command()(in_doubt)
 app.command()(resolve)
+app.command()(reset)
+app.command()(skip)
 app.command()(doctor)
 app.command()(demo)
 app.command()(simulate)

@@ -100,6 +100,11 @@ class Checkpoint:
             before = previous.kafka
         return sum(max(0, offset - before.get(place, 0)) for place, offset in end.kafka.items())
 
+    def begins(self, epoch: int) -> Mapping[TopicPartition, int]:
+        """Where an epoch begins: at the end of the one before, or where its sources began."""
+        previous = self.read(epoch - 1) if epoch > 0 else None
+        return previous.kafka if previous is not None else self.initial()
+
     def sync_positions(self, epoch: int) -> None:
         """Make the offset log's entry survive a power cut, and the query's id; Spark itself only closes the files."""
         if not self._metadata_synced:
@@ -176,6 +181,24 @@ class Checkpoint:
     def initial(self) -> dict[TopicPartition, int]:
         """Where the first epoch began, as each Kafka source noted it."""
         return self._initial(len(self._storage.names(f"{self.folder}/sources")))
+
+    def topics(self) -> frozenset[str]:
+        """Kafka topics that the newest plan has positions of; before the first one, those that sources began with."""
+        planned = self.planned()
+        try:
+            plan = self.read(planned) if planned is not None else None
+        except TornEntry:  # a start puts it right, or plans it anew
+            plan = None
+        places = plan.kafka if plan is not None else self.initial()
+        return frozenset(place.topic for place in places)
+
+    def begin_at(self, source: int, places: Mapping[TopicPartition, int]) -> None:
+        """Where a Kafka source is to begin, as it would have noted it itself before its first epoch (SPARK-19517)."""
+        topics: dict[str, dict[str, int]] = {}
+        for place, offset in sorted(places.items()):
+            topics.setdefault(place.topic, {})[str(place.partition)] = offset
+        note = b"\0v1\n" + json.dumps(topics, separators=(",", ":"), ensure_ascii=False).encode()
+        self._storage.replace(f"{self.folder}/sources/{source}/0", note)
 
     def _offsets(self, epoch: int) -> str:
         return f"{self.folder}/offsets/{epoch}"

@@ -17,6 +17,7 @@ from enum import Enum, StrEnum
 from typing import Any, ClassVar, Final
 
 from onceward.epoch.outcome import Outcome, TopicPartition
+from onceward.epoch.skips import Skipped
 
 Committable = Mapping[str, Any]  # small JSON with a "version": it crosses crashes, and is read by later releases
 AFTER: Final = "after"  # in a committable: the epoch that the target must still hold; without the key nobody compares
@@ -60,6 +61,7 @@ class EpochContext:
     attempt: int = 1  # counts within one process; (term, epoch, attempt) is unique for ever
     positions: Mapping[TopicPartition, int] = field(default_factory=dict)
     input_rows: int | None = None  # records to read, where the sources tell; decides how to write
+    skipped: tuple[Skipped, ...] = ()  # records of its range that a person has told the pipeline to pass over
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,6 +141,10 @@ class TwoPhaseCommitSink(ABC):
     def describe(self) -> Mapping[str, Any] | None:
         """Keyword arguments that make this sink again, as JSON and without secrets, for `onceward resolve`."""
         return None
+
+    def when_repeated(self) -> str:
+        """What becomes of rows that events make a second time, after `onceward reset`; half a sentence for people."""
+        return "events that are read again are written again: it has them twice unless you empty it first"
 
     def close(self) -> None:  # noqa: B027 - a sink without connections has nothing to close
         """Let go of connections."""

@@ -1,9 +1,9 @@
 """Whose home it is, and which lineage is in force: the deed.
 
-A home's first lineage has its deed in pipeline.json. A start from a savepoint begins another one: it claims its term's
-slot, `terms/TERM.lineage`, with the new deed. Every start closes the slots of the terms before it, so that a restore
-that was paused and wakes after its successor's start finds its slot taken and changes nothing. A closed slot says
-which term's deed is in force, so that one look at the newest slot is enough.
+A home's first lineage has its deed in pipeline.json. A start from a savepoint begins another one, and so does a reset:
+each claims its term's slot, `terms/TERM.lineage`, with the new deed. Every start closes the slots of the terms before
+it, so that a restore that was paused and wakes after its successor's start finds its slot taken and changes nothing. A
+closed slot says which term's deed is in force, so that one look at the newest slot is enough.
 """
 
 import re
@@ -24,12 +24,12 @@ _FOLDER: Final = re.compile(r"lineages/[0-9A-Za-z][0-9A-Za-z-]*")  # nothing tha
 
 
 class Origin(msgspec.Struct, frozen=True, kw_only=True):
-    """The savepoint that a lineage began with, and what each sink held then."""
+    """The savepoint that a lineage began with, or the lineage that a reset ended; and what each sink held then."""
 
-    savepoint: str  # its id
+    savepoint: str  # its id; empty: a reset
     pipeline: str
     lineage: str
-    epoch: int  # of that lineage
+    epoch: int  # of that lineage; the last one that a reset knew of
     begins_after: int  # the same moment in this lineage: changing the number of partitions takes an epoch
     first_term: int  # of the home, under which this lineage began
     inherits: dict[str, tuple[str, int]] = {}  # by sink, the lineage and epoch that it held: known, and not ours
@@ -91,8 +91,8 @@ def begin(storage: Storage, term: int, deed: Deed) -> None:
     """From here on the home is that of another lineage, whose folder is complete."""
     if not storage.claim(_name(term), seal(Slot(term=term, deed=deed))):
         raise PipelineFenced(
-            f"pipeline {deed.pipeline!r}: a newer driver has taken the home over while a savepoint was being restored "
-            "into it. Nothing has changed; restore once more."
+            f"pipeline {deed.pipeline!r}: a newer driver has taken the home over while another lineage was to begin in "
+            "it. Nothing has changed; restore once more, or reset once more."
         )
     known = first(storage)
     if known is None:

@@ -33,6 +33,7 @@ class EntryMaker:
             decider=self._decider,
             sinks={name: self._sink_entry(name, voted) for name, voted in attempted.sinks.items()},
             input_rows=attempted.input_rows,
+            skipped=[str(it.place) for it in context.skipped],
             attempts=attempted.attempts,
             finished_at=self._now(),
             milliseconds=attempted.milliseconds,

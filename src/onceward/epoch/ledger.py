@@ -64,6 +64,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     decider: str | None = None  # the name of the sink that decides; None: the ledger does
     sinks: dict[str, SinkEntry] = {}
     input_rows: int | None = None  # what was read, each row once, where the sources tell; what was written: `sinks`
+    skipped: list[str] = []  # records of its range that were passed over, as a person has said: topic/partition/offset
     attempts: int = 1
     finished_at: str = ""
     milliseconds: dict[str, float] = {}

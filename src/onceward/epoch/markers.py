@@ -26,6 +26,11 @@ class Markers:
         """What a sink holds, as far as this driver knows."""
         return self._expected.get(sink)
 
+    def has_ours(self, sink: str) -> bool:
+        """Whether it holds anything of this lineage: until then, after a reset, it holds the old one's."""
+        last = self.last(sink)
+        return last is not None and last.lineage == self._lineage
+
     def note(self, last: LastCommit, sinks: Mapping[str, TwoPhaseCommitSink]) -> None:
         """An epoch is committed everywhere."""
         self._expected.update((name, last) for name, sink in sinks.items() if sink.remembers)

@@ -1,22 +1,30 @@
 """Ending one lineage of a home and beginning the next: what a restore and a reset have in common.
 
 Refused, nothing and nobody is disturbed. Then the sinks are taken over, so that nobody can add to them any more, and
-what they hold is written into the new lineage's deed: known, and not its own.
+what they hold is written into the new lineage's deed: known, and not its own. What the lineage begins with is laid out
+in a folder of its own; one claimed file puts it in force (docs/decisions/0015).
 """
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import cast
+from typing import Final, cast
 
+from onceward import crashpoints
 from onceward.epoch import deeds, inspection
 from onceward.epoch.contract import DecidingSink, LastCommit, Owner, TwoPhaseCommitSink
 from onceward.epoch.decisions import Decisions
 from onceward.epoch.deeds import Deed
-from onceward.epoch.home import LINEAGES, Home
+from onceward.epoch.home import CHECKPOINTS, LINEAGES, Home
 from onceward.epoch.ledger import Entry
-from onceward.errors import ForeignLineage
+from onceward.errors import ForeignLineage, PipelineFenced
 
 Sinks = Mapping[str, TwoPhaseCommitSink]
+FIRST: Final = f"{CHECKPOINTS}/000000"  # no term has this number, so the first start takes it over like any other
+
+
+def folder_of(lineage: str, term: int) -> str:
+    """Where a lineage that begins in this term keeps its files."""
+    return f"{LINEAGES}/{term:06d}-{lineage}"
 
 
 def look(sinks: Sinks, owner: Owner) -> dict[str, LastCommit | None]:
@@ -65,6 +73,27 @@ def fence(
             other = True
         if other:
             raise changed(name)
+
+
+def put_in_force(home: Home, term: int, deed: Deed, lay_out: Callable[[Home], Deed], word: str) -> Deed:
+    """Lay out what it begins with, then the one write that ends the old lineage. `word`: of the crash points.
+
+    `lay_out` gives the deed once more, with what is known only then.
+    """
+    clear_leftovers(home, term)
+    try:
+        deed = lay_out(home.of_lineage(deed))
+    except Exception:
+        home.storage.clear(deed.folder)
+        raise
+    crashpoints.reach(f"{word}-ready")
+    try:
+        deeds.begin(home.storage, term, deed)
+    except PipelineFenced:  # whatever else fails here may have happened after the one write that counts
+        home.storage.clear(deed.folder)
+        raise
+    crashpoints.reach(f"{word}-begun")
+    return deed
 
 
 def clear_leftovers(home: Home, term: int) -> None:

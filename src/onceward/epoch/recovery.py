@@ -74,8 +74,8 @@ def by_marker(known: Known, sink: str, last: LastCommit | None, ledger: Ledger, 
         if not known.marked:
             _require_inherited(known, sink)
         return _without_marker(known, ledger)
-    require_ours(known, sink, last, afresh(known.pipeline))
-    if last.lineage != known.lineage:  # what the sink held when this lineage began with a savepoint
+    require_ours(known, sink, last)
+    if last.lineage != known.lineage:  # what the sink held when this lineage began
         return _without_marker(known, ledger)
     if last.epoch < known.done:
         return _behind(known, last, ledger)
@@ -122,7 +122,7 @@ def check_marker(known: Known, recovered: Recovered, sink: str, last: LastCommit
     if last is not None:
         require_ours(known, sink, last)
         if last.lineage != known.lineage:
-            last = None  # what the sink held when this lineage began with a savepoint: none of ours
+            last = None  # what the sink held when this lineage began: none of ours
         elif last.epoch > recovered.committed:
             raise HomeMismatch(
                 f"sink {sink!r} holds epoch {last.epoch} of pipeline {known.pipeline!r}, but the home knows of none "
@@ -147,9 +147,9 @@ def _require_inherited(known: Known, sink: str) -> None:
     if held is None or known.consent.trust_ledger:
         return
     raise MarkerMissing(
-        f"pipeline {known.pipeline!r} began with a savepoint when sink {sink!r} held epoch {held[1]} of lineage "
-        f"{held[0]}, and now it holds none: it was emptied, restored from a backup, or is another one. Check what it "
-        "holds, then start with --trust-ledger (trust_ledger=True) to go on without it."
+        f"this lineage of pipeline {known.pipeline!r} began, with a savepoint or by a reset, when sink {sink!r} held "
+        f"epoch {held[1]} of lineage {held[0]}, and now it holds none: it was emptied, restored from a backup, or is "
+        "another one. Check what it holds, then start with --trust-ledger (trust_ledger=True) to go on without it."
     )
 
 
@@ -250,10 +250,10 @@ def _doubtful(known: Known, ledger: Ledger) -> int | None:
     return newest if newest > max(known.done, known.seen) else None
 
 
-def require_ours(known: Known | Owner, sink: str, last: LastCommit, way_out: str = "") -> None:
+def require_ours(known: Known | Owner, sink: str, last: LastCommit) -> None:
     """The same lineage, and no term that this home has not seen. Sinks ask it too, before they fence anybody.
 
-    Or what the sink held when this lineage began with a savepoint.
+    Or what the sink held when this lineage began, with a savepoint or by a reset.
     """
     if known.inherits.get(sink) == (last.lineage, last.epoch):
         return
@@ -261,8 +261,9 @@ def require_ours(known: Known | Owner, sink: str, last: LastCommit, way_out: str
         raise ForeignLineage(
             f"sink {sink!r} holds epoch {last.epoch} of pipeline {known.pipeline!r} under lineage {last.lineage}, but "
             f"this home has lineage {known.lineage}: the home is new, or another home uses the same name. Going on "
-            "would commit everything a second time. Use the pipeline's own home, or give this one another name"
-            f"{way_out}.",
+            "would commit everything a second time. Use the pipeline's own home, or give this one another name; if "
+            "that home is lost for good, begin anew in this one: onceward reset HOME --file FILE.py, with --from-group "
+            "from where the last commit to Kafka ended.",
             last,
         )
     if last.term > known.term:
@@ -270,14 +271,6 @@ def require_ours(known: Known | Owner, sink: str, last: LastCommit, way_out: str
             f"the marker of {known.pipeline!r} in sink {sink!r} was written in term {last.term}, this home is at term "
             f"{known.term}: the home is an old copy. Use the newest one."
         )
-
-
-def afresh(pipeline: str) -> str:
-    """The way out where the home is lost for good and only Kafka's group still knows the pipeline."""
-    return (
-        ", or, to start afresh knowingly (what is in the output topics stays there), delete the group: "
-        f"kafka-consumer-groups.sh --delete --group {pipeline}"
-    )
 
 
 def _diverged(pipeline: str, epoch: int, differences: list[str], cause: str) -> ReplayDiverged:

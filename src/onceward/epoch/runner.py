@@ -22,6 +22,7 @@ from onceward.epoch.outcome import Outcome
 from onceward.epoch.plans import require_continuity
 from onceward.epoch.ports import Background, Batch, Pending, Stop
 from onceward.epoch.recovery import NEVER, compare_replay, expected_outcomes
+from onceward.epoch.skips import Skipped, in_range
 from onceward.epoch.takeover import TakenOver
 from onceward.epoch.term import fenced_first
 from onceward.errors import FINAL, RowsDropped
@@ -137,7 +138,7 @@ class EpochRunner:
         (A start that trusts the ledger instead of a lost marker has written it already.)
         """
         decider = self.taken.coordinator.decider
-        if decider is None or self.markers.last(decider) is not None:
+        if decider is None or self.markers.has_ours(decider):
             return
         sink, taken = self.taken.sinks[decider], self.taken
         assert isinstance(sink, DecidingSink)
@@ -163,6 +164,7 @@ class EpochRunner:
             epoch=epoch,
             positions=positions.kafka,
             input_rows=taken.checkpoint.input_rows(epoch, positions),
+            skipped=self._skipped(epoch, positions),
         )
         batch.prepare(epoch, positions)
         if epoch <= taken.recovered.committed:
@@ -281,6 +283,12 @@ class EpochRunner:
         """Up to where a committed epoch reads, if the ledger knows."""
         entry = self.taken.ledger.read(epoch) if 0 <= epoch <= self.taken.recovered.committed else None
         return (epoch, entry.positions) if entry is not None and entry.positions else None
+
+    def _skipped(self, epoch: int, positions: Positions) -> tuple[Skipped, ...]:
+        """A replay finds the same: what is committed can neither be skipped nor brought back."""
+        if not self.taken.skips:
+            return ()
+        return in_range(self.taken.skips, self.taken.checkpoint.begins(epoch), positions.kafka)
 
     def _keep_on(self) -> None:
         """Between two tries of a commit."""

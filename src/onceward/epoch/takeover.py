@@ -9,7 +9,7 @@ from functools import partial
 from typing import TypeVar
 
 from onceward import crashpoints
-from onceward.epoch import plans, sink_changes
+from onceward.epoch import plans, sink_changes, skips
 from onceward.epoch.checkpoint import Checkpoint, kafka_positions
 from onceward.epoch.contract import (
     DecidingSink,
@@ -30,12 +30,12 @@ from onceward.epoch.recovery import (
     Consent,
     Known,
     Recovered,
-    afresh,
     by_ledger,
     by_marker,
     check_marker,
     require_ours,
 )
+from onceward.epoch.skips import Skipped
 from onceward.epoch.term import Term, fenced_first, starts
 from onceward.epoch.unfinished import roll_forward
 from onceward.errors import ConfigurationError, MarkerMissing
@@ -56,6 +56,7 @@ class TakenOver:
     recovered: Recovered
     markers: Mapping[str, LastCommit | None]  # what each sink that remembers holds now
     resolved: tuple[str, ...]  # what was in doubt, and what became of it
+    skips: tuple[Skipped, ...] = ()  # records that are passed over
 
     @property
     def sinks(self) -> Mapping[str, TwoPhaseCommitSink]:
@@ -102,9 +103,7 @@ class TakeOver:
             for line in sink_changes.in_words(self.ledger.last(), self.ledger, self.coordinator.sinks):
                 self.report(line)
             markers.update(self._mark_anew(checkpoint, recovered))
-            decider = self.coordinator.decider
-            marked = decider is not None and markers[decider] is not None
-            self.term.begin(recovered.committed, resolved, marked=marked)
+            self.term.begin(recovered.committed, resolved, marked=self._is_marked(markers))
         elif self.owner.guarantee is Guarantee.AT_MOST_ONCE:
             self._give_up_what_was_begun()
         crashpoints.reach("recovered")
@@ -118,6 +117,7 @@ class TakeOver:
             recovered=recovered,
             markers=markers,
             resolved=tuple(resolved),
+            skips=skips.read(self.home.storage),
         )
 
     def _adopt(self) -> Checkpoint:
@@ -135,7 +135,7 @@ class TakeOver:
         except MarkerMissing:
             return  # told below, where --trust-ledger counts
         if last is not None:
-            require_ours(self._known(None, {}, None), decider, last, afresh(self.owner.pipeline))
+            require_ours(self._known(None, {}, None), decider, last)
 
     def _find_out(self, checkpoint: Checkpoint) -> tuple[Recovered, dict[str, LastCommit | None]]:
         # In this order: an older driver that wakes may finish an epoch meanwhile, and what is read later may only
@@ -182,6 +182,11 @@ class TakeOver:
             return True
         # An older release did not say; an epoch that it has voted for or recorded may have been committed.
         return None in said and (recorded is not None or self.ledger.last(PREPARED) is not None)
+
+    def _is_marked(self, markers: Mapping[str, LastCommit | None]) -> bool:
+        """Whether the deciding sink has a marker of this lineage: after a reset it holds the old one's until then."""
+        last = markers[self.coordinator.decider] if self.coordinator.decider is not None else None
+        return last is not None and last.lineage == self.owner.lineage
 
     def _conclude(self, known: Known, markers: Mapping[str, LastCommit | None]) -> Recovered:
         decider = self.coordinator.decider

@@ -1,7 +1,7 @@
 """The requests of one pipeline to its coordinators, and what their answers say: no decision is made here."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from kafka.protocol.consumer import OffsetFetchRequest
@@ -19,10 +19,14 @@ Held: TypeAlias = tuple[TopicPartition, int, str]  # a position of a group, and 
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """What the pipeline's group holds: the last marker and the positions committed with it."""
+    """What the pipeline's group holds: the last marker and the positions committed with it.
+
+    `marked`: every place with a marker, older ones too, on partitions that are no longer read.
+    """
 
     marker: Marker | None
     positions: Mapping[TopicPartition, int]
+    marked: Mapping[TopicPartition, int] = field(default_factory=dict)
 
 
 class Requests:
@@ -140,4 +144,8 @@ def _committed(held: Sequence[Held]) -> Committed:
             marker is not None and (marker.lineage, marker.epoch) == (newest.lineage, newest.epoch)
         )
 
-    return Committed(newest, {place: offset for place, offset, text in held if belongs(text)})
+    return Committed(
+        newest,
+        {place: offset for place, offset, text in held if belongs(text)},
+        {place: offset for place, offset, text in held if markers.parse(text) is not None},
+    )

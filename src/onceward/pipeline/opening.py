@@ -66,17 +66,7 @@ def take_over(
     are out of reach shall end. Without `patience_s` nothing is waited for.
     """
     deed = home.deed() if restore is not None else home.open(pipeline, guarantee.value, uuid.uuid4().hex)
-    if deed is not None:
-        home.require_of(deed, pipeline, guarantee.value)
-    term = terms.acquire(
-        home.storage,
-        lambda number: this_process(pipeline, number),
-        is_dead=is_dead,
-        clock=time.monotonic,
-        sleep=time.sleep,
-        take_over=at_once,
-        report=report,
-    )
+    term = _claim(home, deed, pipeline, guarantee, report, at_once=at_once)
     lease, stop = LeaseKeeper(term), threading.Event()
     try:
         deed = deeds.enter(home.storage, term.number)  # a predecessor may have begun another lineage since
@@ -104,6 +94,48 @@ def _coordinator(
         clock=time.monotonic,
         sleep=stop.wait,  # a stop need not wait for a back-off
         patience=patience,
+    )
+
+
+def begin_lineage(
+    home: Home,
+    pipeline: str,
+    guarantee: Guarantee,
+    sinks: Mapping[str, TwoPhaseCommitSink],
+    begin: Restore,
+    *,
+    at_once: bool = False,
+    report: Callable[[str], None] = lambda _: None,
+) -> Deed:
+    """Claim the next term, end the home's lineage and begin another; then let go of it. The next start runs it."""
+    term = _claim(home, home.deed(), pipeline, guarantee, report, at_once=at_once)
+    lease = LeaseKeeper(term)
+    try:
+        deeds.enter(home.storage, term.number)
+        return begin(term)
+    finally:
+        _let_go(sinks, lease)
+
+
+def _claim(
+    home: Home,
+    deed: Deed | None,
+    pipeline: str,
+    guarantee: Guarantee,
+    report: Callable[[str], None],
+    *,
+    at_once: bool,
+) -> terms.Term:
+    if deed is not None:
+        home.require_of(deed, pipeline, guarantee.value)
+    return terms.acquire(
+        home.storage,
+        lambda number: this_process(pipeline, number),
+        is_dead=is_dead,
+        clock=time.monotonic,
+        sleep=time.sleep,
+        take_over=at_once,
+        report=report,
     )
 
 

@@ -1,7 +1,7 @@
 """Pipeline: a named job from sources to sinks, and how it starts."""
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,10 +18,12 @@ from onceward.epoch.patience import DEFAULT as DEFAULT_PATIENCE
 from onceward.epoch.patience import FIRST_START_S, seconds
 from onceward.epoch.recovery import Consent, InDoubt
 from onceward.epoch.runner import Divergence, EpochRunner
+from onceward.epoch.skips import RecordPlace, Skipped
 from onceward.epoch.term import fenced_first
 from onceward.errors import ConfigurationError, SinkNotTransactional
 from onceward.lookups import Lookup
 from onceward.lookups.kept import KeptLookups
+from onceward.pipeline import skipping
 from onceward.pipeline.batch import BackgroundThread, Shaping, Transform, in_foreach_batch
 from onceward.pipeline.counted_rows import rows_dropped, rows_read
 from onceward.pipeline.enrichment import Enrichment
@@ -29,16 +31,17 @@ from onceward.pipeline.explaining import usable_home
 from onceward.pipeline.first_start import require_first_positions
 from onceward.pipeline.hadoop import delete, open_home
 from onceward.pipeline.in_memory import place_of
-from onceward.pipeline.opening import Opened, now, stoppable_patience
+from onceward.pipeline.opening import Opened, begin_lineage, now, stoppable_patience
 from onceward.pipeline.opening import take_over as take_home_over
 from onceward.pipeline.printing import as_html
 from onceward.pipeline.query import Query
+from onceward.pipeline.resets import resetting
 from onceward.pipeline.restores import beside, restoring
 from onceward.pipeline.retaining import POLICIES, Retain, require_retained, settle
 from onceward.pipeline.session import require_usable
 from onceward.pipeline.shape import shape_of
 from onceward.pipeline.source import require_not_its_own_output, require_replayable
-from onceward.pipeline.source_topics import JoiningTopics, note, require_same_topics
+from onceward.pipeline.source_topics import JoiningTopics, note, require_same_topics, require_still_read
 from onceward.pipeline.starting import start_query, triggered
 from onceward.pipeline.state import State, require_protobuf, require_same_backend
 from onceward.pipeline.transforms import (
@@ -183,6 +186,52 @@ class Pipeline:
         home = open_home(place_of(self.home, self.name), self.source.sparkSession)
         restoring(self, savepoint, home, shape, partitions=None, new_lineage=False, report=lambda _: None)
 
+    def reset(
+        self,
+        *,
+        offsets: Mapping[tuple[str, int], int] | None = None,
+        from_group: bool = False,
+        take_over: bool = False,
+        confirm: Callable[[list[str]], None] = lambda _: None,
+        report: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        """Forget state and positions: the home's lineage ends, and the next start begins another with epoch 0.
+
+        It reads from where the source says (`starting=`), from `offsets` by topic and partition, or, `from_group`, from
+        where the last committed epoch ended. What the sinks hold stays there. `confirm` is called with what this means
+        for each of them, before anything is touched; what it raises ends it. take_over: fence a living driver at once.
+        """
+        home = open_home(place_of(self.home, self.name), self.source.sparkSession)
+        reset = resetting(self, home, offsets=offsets, from_group=from_group, report=report)
+        confirm(reset.meaning())
+        begin_lineage(home, self.name, Guarantee(self.guarantee), self.sinks, reset, at_once=take_over, report=report)
+
+    def skip(
+        self,
+        topic: str,
+        partition: int,
+        offset: int,
+        *,
+        reason: str = "",
+        dead_letters: str | None = None,
+        report: Callable[[str], None] = lambda _: None,
+    ) -> Skipped:
+        """Pass over a record that no epoch has committed: the next start leaves it out, for ever.
+
+        The home keeps it with the reason, and the ledger names it with its epoch. dead_letters: a topic to which the
+        Kafka sink carries it, in the commit of that epoch.
+        """
+        home = open_home(place_of(self.home, self.name), self.source.sparkSession)
+        place = RecordPlace(topic, partition, offset)
+        return skipping.skip(self, home, place, reason=reason, dead_letters=dead_letters, report=report)
+
+    def unskip(
+        self, topic: str, partition: int, offset: int, *, report: Callable[[str], None] = lambda _: None
+    ) -> None:
+        """Read a skipped record after all, if no epoch has passed over it yet."""
+        home = open_home(place_of(self.home, self.name), self.source.sparkSession)
+        skipping.undo(self, home, RecordPlace(topic, partition, offset), report=report)
+
     @usable_home()
     def start(
         self,
@@ -213,14 +262,8 @@ class Pipeline:
         guarantee, spark = Guarantee(self.guarantee), self.source.sparkSession
         if in_doubt not in {None, "committed", "aborted"}:
             raise ConfigurationError("in_doubt is 'committed' or 'aborted'")
-        if not self.sinks:
-            raise ConfigurationError(f"pipeline {self.name!r} has no sink; add .to(ow.KafkaSink(...))")
-        require_usable(spark)
-        if guarantee is Guarantee.EXACTLY_ONCE:
-            require_replayable(self.source, self.replayable_sources, accept_lost_input=accept_lost_input)
-            self._require_both_halves()
-        self._require_sound_outputs()
-        writer = triggered(self.source.writeStream.queryName(self.name).outputMode(self.output_mode), trigger)
+        self._require_sound(accept_lost_input=accept_lost_input)
+        writer = self._writer(self.source, trigger)
         shape = shape_of(self.source, self.output_mode, self.state)
         require_protobuf(shape)
         require_workers(spark.sparkContext, self.sinks.values(), self.home if shape.operators else None, report)
@@ -237,6 +280,8 @@ class Pipeline:
         else:
             require_retained(known)
             require_same_backend(self.state, Checkpoint.newest(known), home.location)
+            if not accept_lost_input:
+                require_still_read(self.source, Checkpoint.newest(known), home.location)
         # An address that has never answered is more likely wrong than away.
         patience_s = float(self.patience) if deed is not None else min(float(self.patience), FIRST_START_S)
         notes = restore.notes if restore is not None else known.storage
@@ -262,10 +307,15 @@ class Pipeline:
                 if topics is not None:
                     note(topics, opened.home.storage)
                 query_shape.write_if_changed(opened.home.storage, shape)
+                if opened.taken.skips:
+                    writer = self._writer(skipping.without(self.source, opened.taken.skips), trigger)
                 return self._run(opened, writer)
         except BaseException:
             opened.close()
             raise
+
+    def _writer(self, source: DataFrame, trigger: str | None) -> DataStreamWriter:
+        return triggered(source.writeStream.queryName(self.name).outputMode(self.output_mode), trigger)
 
     def _run(self, opened: Opened, writer: DataStreamWriter) -> Query:
         if opened.taken.coordinator.patience is not None:
@@ -311,8 +361,14 @@ class Pipeline:
         assert patience is not None  # of a start
         return Enrichment(self.lookup, kept, patience)
 
-    def _require_sound_outputs(self) -> None:
-        """What is written is neither read again by the pipeline itself nor dropped on its way."""
+    def _require_sound(self, *, accept_lost_input: bool) -> None:
+        """The session can be used, both halves of end to end are there, and no output is read again or dropped."""
+        if not self.sinks:
+            raise ConfigurationError(f"pipeline {self.name!r} has no sink; add .to(ow.KafkaSink(...))")
+        require_usable(self.source.sparkSession)
+        if self.guarantee is Guarantee.EXACTLY_ONCE:
+            require_replayable(self.source, self.replayable_sources, accept_lost_input=accept_lost_input)
+            self._require_both_halves()
         for sink in self.sinks.values():
             if isinstance(sink, KafkaSink):
                 require_not_its_own_output(self.source, sink.cluster.bootstrap, sink.named_topics)

@@ -74,8 +74,8 @@ def require_retained(home: Home) -> None:
     how = f"{ended.pipeline!r} {ended}" if ended is not None else "a pipeline that was dropping its checkpoint"
     raise CheckpointDropped(
         f"{home.location} is the home of {how}. Its positions and its state are gone, so it cannot go on: restore a "
-        "savepoint (`onceward run FILE.py --from SAVEPOINT`), or give the pipeline a new name and a new home. To keep "
-        "checkpoints: retain='always'."
+        "savepoint (`onceward run FILE.py --from SAVEPOINT`), or begin anew: `onceward reset HOME --file FILE.py` says "
+        "what that means for each sink. To keep checkpoints: retain='always'."
     )
 
 

@@ -10,10 +10,11 @@ from dataclasses import dataclass, field
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 
+from onceward.epoch.checkpoint import Checkpoint
 from onceward.epoch.sealed import seal
 from onceward.epoch.source_topics import FILE, SourceTopics, ids_in
 from onceward.epoch.storage import Storage
-from onceward.errors import BrokerUnreachable, SourceReplaced, TopicUnusable
+from onceward.errors import BrokerUnreachable, SourceRemoved, SourceReplaced, TopicUnusable
 from onceward.kafka.listening import require_listening
 from onceward.kafka.patterns import matches
 from onceward.pipeline.java_admin import TIMEOUT_MS, java_admin, reason
@@ -30,11 +31,28 @@ def require_same_topics(frame: DataFrame, storage: Storage) -> SourceTopics | No
         if known.get(topic, number) != number:
             raise SourceReplaced(
                 f"source topic {topic!r} was deleted and made again (its id was {known[topic]}, now {number}): the "
-                "home's positions are those of the old one, and the new one's first events would be skipped. Give the "
-                "pipeline a new name and a new home; or, if the state must be kept, write the events to a topic of "
-                "another name and read that one as well."
+                "home's positions are those of the old one, and the new one's first events would be skipped. Begin "
+                "anew: onceward reset HOME --file FILE.py says what that means for each sink; or, if the state must be "
+                "kept, write the events to a topic of another name and read that one as well."
             )
     return None if now.keys() <= known.keys() else SourceTopics(ids={**known, **now})
+
+
+def require_still_read(frame: DataFrame, checkpoint: Checkpoint, home: str) -> None:
+    """Topics that the home has positions of are still among the sources: Spark would call their events lost."""
+    reads: set[str] = set()
+    for name, options in sources(frame):
+        if name == "kafka" and "subscribe" not in options:
+            return  # a pattern: what it finds is told by the brokers alone
+        reads.update(topic.strip() for topic in options.get("subscribe", "").split(","))
+    if gone := sorted(checkpoint.topics() - reads):
+        topics, reading = ", ".join(map(repr, gone)), ", ".join(map(repr, sorted(reads))) or "no topic"
+        raise SourceRemoved(
+            f"{home} has positions of {topics}, and the pipeline reads {reading} now. If the first start named the "
+            f"wrong topic, begin anew: onceward reset {home} --file FILE.py, which says what that means for each sink. "
+            f"Otherwise put {topics} back; or, if its unread events may be left out, start once with "
+            "--accept-lost-input."
+        )
 
 
 def note(topics: SourceTopics, storage: Storage) -> None:

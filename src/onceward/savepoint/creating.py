@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from onceward import crashpoints
-from onceward.epoch import inspection, query_shape, source_topics
+from onceward.epoch import inspection, query_shape, skips, source_topics
 from onceward.epoch.checkpoint import Checkpoint
 from onceward.epoch.deeds import Deed
 from onceward.epoch.home import Home, is_in_memory
@@ -32,7 +32,7 @@ from onceward.savepoint.place import Place, require_savepoint_name
 TRIES: Final = 20  # a take-over renames the checkpoint, Spark clears old versions: then there is a newer epoch
 AGAIN_S: Final = 0.1
 NEWEST: Final = 100  # epochs that Spark keeps of its logs
-WANTED: Final = (source_topics.FILE, query_shape.FILE)  # what a restore wants besides the checkpoint
+WANTED: Final = (source_topics.FILE, query_shape.FILE, skips.FILE)  # what a restore wants besides the checkpoint
 
 
 @dataclass(frozen=True, slots=True)

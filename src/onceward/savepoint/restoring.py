@@ -13,19 +13,19 @@ from onceward.epoch.checkpoint import Checkpoint
 from onceward.epoch.contract import DecidingSink, Guarantee, LastCommit, Owner, TwoPhaseCommitSink
 from onceward.epoch.decisions import Decisions
 from onceward.epoch.deeds import Deed, Origin
-from onceward.epoch.home import CHECKPOINTS, LINEAGES, Home
+from onceward.epoch.home import Home
 from onceward.epoch.ledger import DONE, Entry, Ledger
 from onceward.epoch.lineage import Inherited, inherited
+from onceward.epoch.new_lineage import FIRST
 from onceward.epoch.storage import Below, Storage
 from onceward.epoch.term import Term, fenced_first
-from onceward.errors import ConfigurationError, PipelineFenced, SavepointOutdated, SavepointUnusable
+from onceward.errors import ConfigurationError, SavepointOutdated, SavepointUnusable
 from onceward.savepoint.manifest import NOTES, Savepoint
 from onceward.savepoint.place import Place
 from onceward.savepoint.unpacking import unpack
 from onceward.savepoint.verifying import verify
 
 ALL: Final = 1_000_000  # epochs
-FIRST: Final = f"{CHECKPOINTS}/000000"  # no term has this number, so the first start takes it over like any other
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,28 +86,19 @@ class Restoring:
 
     def _begin(self, term: Term) -> Deed:
         """Copy, rescale, then one write that ends the old lineage."""
-        deed = self._deed(term)
-        new_lineage.clear_leftovers(self.home, term.number)
-        room, saved = self.home.of_lineage(deed), self.savepoint
-        try:
+        deed, saved = self._deed(term), self.savepoint
+
+        def lay_out(room: Home) -> Deed:
             begins_after = self._lay_out(room)
             self._record(room, deed, term, begins_after)
-        except Exception:
-            self.home.storage.clear(deed.folder)
-            raise
-        crashpoints.reach("restore-ready")
-        deed = _beginning_after(deed, begins_after)
-        try:
-            deeds.begin(self.home.storage, term.number, deed)
-        except PipelineFenced:  # whatever else fails here may have happened after the one write that counts
-            self.home.storage.clear(deed.folder)
-            raise
-        crashpoints.reach("restore-begun")
+            return _beginning_after(deed, begins_after)
+
+        begun = new_lineage.put_in_force(self.home, term.number, deed, lay_out, "restore")
         self.report(
             f"restored from {self.place.location}: epoch {saved.epoch} of {saved.pipeline!r}, lineage "
             f"{deed.lineage[:8]}"
         )
-        return deed
+        return begun
 
     def _deed(self, term: Term) -> Deed:
         """Of the lineage that is to begin, with what the sinks hold; refused if that is not what it should be."""
@@ -118,7 +109,7 @@ class Restoring:
             pipeline=self.pipeline,
             lineage=lineage,
             guarantee=self.guarantee.value,
-            folder=f"{LINEAGES}/{term.number:06d}-{lineage}",
+            folder=new_lineage.folder_of(lineage, term.number),
             origin=Origin(
                 savepoint=saved.id,
                 pipeline=saved.pipeline,

@@ -31,6 +31,10 @@ class FunctionSink(TwoPhaseCommitSink):
     def __repr__(self) -> str:
         return f"FunctionSink({getattr(self.function, '__qualname__', self.function)}, idempotent={self.repeatable})"
 
+    def when_repeated(self) -> str:
+        """The ledger's word is all that is known of it."""
+        return "the function is called again, with epochs from 0 on, for events that are read again"
+
     def last_commit(self) -> LastCommit | None:
         """Nobody knows: hence `remembers` is False, and the ledger's word counts."""
         return None

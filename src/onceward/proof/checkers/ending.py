@@ -11,6 +11,7 @@ EXPECTED: Final = frozenset(
         "finished", "killed", "PipelineFenced", "CommitUnproven", "CommitUnfinished", "HomeInUse",
         "BrokerUnreachable", "SinkUnreachable", "OutageTooLong", "OSError", "Stopping", "ConcurrentUpdate",
         "SavepointOutdated", "SavepointUnusable",  # whoever restores an old savepoint, or too early, is told so
+        "ResetRefused",  # and whoever resets with an epoch in doubt, or before there is anything
     }
 )  # fmt: skip
 # And where something outside forgot or was altered: what names it.

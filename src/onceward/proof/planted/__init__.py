@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from onceward.epoch.decisions import Decisions
-from onceward.proof.planted import home, kafka, savepoints, sinks
+from onceward.proof.planted import home, kafka, resets, savepoints, sinks
 from onceward.proof.simulation.driver import Parts
 from onceward.proof.simulation.schedule import Shape
 
@@ -109,6 +109,16 @@ PLANTS: Final[Mapping[str, Plant]] = {
     "lineage-slot-open": Plant("an overtaken restore begins its lineage", Parts(enter=savepoints.leaves_slots_open)),
     "marks-of-old-lineages": Plant(
         "an older lineage's marker is taken for ours", Parts(take_over=savepoints.MarksOfAllLineages)
+    ),
+    # Resets
+    "reset-not-fenced": Plant("a reset leaves sinks to whoever is paused", Parts(resetting=resets.NotFenced)),
+    "reset-over-doubt": Plant("a reset forgets an epoch that is decided", Parts(resetting=resets.DoubtThrownAway)),
+    "reset-begun-early": Plant("a lineage counts before its positions are noted", Parts(resetting=resets.BegunEarly)),
+    "reset-of-what-lacks": Plant(
+        "a reset goes on after epochs that a store has lost", Parts(resetting=resets.LacksUnnoticed)
+    ),
+    "reset-marked-by-another": Plant(
+        "the marker from before a reset is taken for ours", Parts(take_over=resets.OldMarkerTakenForOurs)
     ),
     "decided-forgotten": Plant("recovery takes decided for finished", Parts(take_over=home.ForgetsUnfinished)),
 }

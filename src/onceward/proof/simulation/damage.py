@@ -110,8 +110,12 @@ class Damages:
 
     def _newest_is_visible(self) -> bool:
         """Whether readers find rows of the epoch that was planned last: what a person would look for."""
-        broker, planned = self._simulation.broker, self._checkpoint().planned()
+        lineages = Lineages(self._simulation.world.quiet_mount())
+        broker, planned = self._simulation.broker, lineages.checkpoint.planned()
         assert broker is not None
-        return any(
-            row.epoch == planned for log in broker.logs.values() for batch in log.visible() for row in batch.rows
+        return planned is not None and any(
+            row.epoch == planned + lineages.in_force
+            for log in broker.logs.values()
+            for batch in log.visible()
+            for row in batch.rows
         )

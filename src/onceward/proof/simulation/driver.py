@@ -16,12 +16,14 @@ from onceward.epoch.home import Home
 from onceward.epoch.journal import Journal
 from onceward.epoch.ledger import Ledger
 from onceward.epoch.patience import Patience
+from onceward.epoch.resetting import Resetting
 from onceward.epoch.runner import EpochRunner
 from onceward.epoch.storage import Storage
 from onceward.epoch.takeover import TakeOver
 from onceward.epoch.term import Holder, Term
 from onceward.proof.simulation.disk import Mount
-from onceward.proof.simulation.engine import Engine, Query
+from onceward.proof.simulation.engine import TOPIC, Engine, Query
+from onceward.proof.simulation.lineages import Lineages
 from onceward.proof.simulation.world import Driver, World
 from onceward.savepoint.manifest import load
 from onceward.savepoint.restoring import Restoring
@@ -47,6 +49,7 @@ class Parts:
     journal: type[Journal] = Journal
     runner: type[EpochRunner] = EpochRunner
     restoring: type[Restoring] = Restoring
+    resetting: type[Resetting] = Resetting
     enter: Callable[[Storage, int], Deed | None] = deeds.enter
     store: Any = None
     store_sink: Any = None
@@ -135,6 +138,9 @@ def _drive(world: World, driver: Driver, parts: Parts, engine: Engine, sinks: Ma
     term = parts.term(storage, claimed.number, claimed.holder, claimed.count)
     driver.term = term.number
     deed = parts.enter(storage, term.number) or deed
+    if world.asked_to_reset():
+        _reset(world, parts, home, term, sinks)
+        return
     if (place := world.newest_savepoint(storage)) is not None:
         deed = parts.restoring(
             place=place,
@@ -175,22 +181,39 @@ def _drive(world: World, driver: Driver, parts: Parts, engine: Engine, sinks: Ma
         first_term=deed.origin.first_term if deed.origin is not None else 0,
     )
     taken = start.recover()
-    world.began(term.number, taken.recovered.committed)
+    shift = Lineages(world.quiet_mount()).shift_of(deed.lineage)
+    world.began(term.number, taken.recovered.committed + shift)
     lags = bool((world.schedule.seed + driver.number) % 2)
     runner = parts.runner(
         taken, Beside(lags=lags), NoStop(world), clock=world.time, now=lambda: "", journal=parts.journal
     )
     folder = f"{deed.folder}/{taken.checkpoint.folder}" if deed.folder else taken.checkpoint.folder
-    query = Query(engine, world, folder, sinks)
+    query = Query(engine, world, folder, sinks, shift)
     with terms.fenced_first(term):  # an overtaken driver's engine finds its folder gone
         epoch = query.open()
-        while epoch < engine.epochs:
+        while epoch + shift < engine.epochs:
             batch = query.batch(epoch)
             runner(batch, epoch)
             query.finish(epoch, batch)
             world.observe()
             epoch += 1
         runner.close()
+    term.release()
+
+
+def _reset(world: World, parts: Parts, home: Home, term: Term, sinks: Mapping[str, TwoPhaseCommitSink]) -> None:
+    """What `onceward reset --from-group` does once the home is its own; the next driver is a start like any other."""
+    parts.resetting(
+        home=home,
+        pipeline=PIPELINE,
+        guarantee=Guarantee.EXACTLY_ONCE,
+        sinks=sinks,
+        sources=[frozenset({TOPIC})],
+        from_group=True,
+        now=lambda: "",
+        fresh=lambda: f"lineage-of-term-{term.number}",
+        report=world.tell,
+    )(term)
     term.release()
 
 

@@ -5,6 +5,7 @@ looks whether an entry is there and then renames over it, in two steps; it syncs
 starts, and keeps in memory from where the next epoch goes on.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final
@@ -38,9 +39,16 @@ class Batch:
     """An epoch's rows, computed from the input and the state before it, as often as somebody asks."""
 
     def __init__(
-        self, epoch: int, records: list[tuple[int, int]], state: Mapping[int, int], sinks: Iterable[str]
+        self,
+        epoch: int,
+        records: list[tuple[int, int]],
+        state: Mapping[int, int],
+        sinks: Iterable[str],
+        before: Mapping[int, int],
     ) -> None:
+        """`before`: how often each key came before this lineage began, whose state knows nothing of it."""
         self.epoch, self._records, self._state, self._sinks = epoch, records, state, tuple(sinks)
+        self._before = before
         self.after: dict[int, int] | None = None  # the state after it, once it was run
 
     def prepare(self, epoch: int, positions: Positions) -> None:
@@ -66,7 +74,7 @@ class Batch:
         made = []
         for identifier, key in self._records:
             state[key] = count = state.get(key, 0) + 1
-            made.append(Row(identifier, key, count, self.epoch, term, attempt))
+            made.append(Row(identifier, key, self._before.get(key, 0) + count, self.epoch, term, attempt))
         self.after = state
         return made
 
@@ -111,6 +119,10 @@ class Engine:
             ends[place] = min(size, begins[place] + arrived)
         return ends
 
+    def counted(self, ends: Mapping[int, int]) -> Counter[int]:
+        """How often each key came up to there."""
+        return Counter(key for _, key in self.records(dict.fromkeys(range(PARTITIONS), 0), ends))
+
     def records(self, begins: Mapping[int, int], ends: Mapping[int, int]) -> list[tuple[int, int]]:
         """The input between two positions."""
         return [
@@ -119,13 +131,16 @@ class Engine:
 
 
 class Query:
-    """One driver's run of the engine, in its folder."""
+    """One driver's run of the engine, in its folder. `shift`: how many epochs the lineages before a reset have had."""
 
-    def __init__(self, engine: Engine, world: World, folder: str, sinks: Iterable[str]) -> None:
+    def __init__(self, engine: Engine, world: World, folder: str, sinks: Iterable[str], shift: int = 0) -> None:
         self._engine, self._world, self._folder, self._sinks = engine, world, folder, tuple(sinks)
         self._storage = world.mount()
         self._checkpoint = Checkpoint(self._storage, folder, folder)
-        self._ended: dict[int, int] = dict.fromkeys(range(PARTITIONS), 0)  # where the last epoch ended
+        self._shift = shift
+        begins = began(self._checkpoint) if shift else {}
+        self._ended: dict[int, int] = {place: begins.get(place, 0) for place in range(PARTITIONS)}  # of the last epoch
+        self._before = engine.counted(self._ended) if shift else Counter[int]()
 
     def open(self) -> int:
         """Read the logs, once: the epoch that comes next."""
@@ -153,12 +168,12 @@ class Query:
         """Plan the epoch if it is not, then hand out its rows."""
         ends = self._planned
         if ends is None:
-            ends = self._engine.plan(epoch, self._ended)
+            ends = self._engine.plan(epoch + self._shift, self._ended)
             text = ", ".join([f'"{place}": {end}' for place, end in ends.items()])  # spaced as Spark does it
             self._add(f"{self._folder}/offsets/{epoch}", f'v1\n{{}}\n{{"{TOPIC}": {{{text}}}}}'.encode())
         records = self._engine.records(self._ended, ends)
         self._ended, self._planned = ends, None
-        return Batch(epoch, records, self.state(epoch), self._sinks)
+        return Batch(epoch + self._shift, records, self.state(epoch), self._sinks, self._before)
 
     def finish(self, epoch: int, batch: Batch) -> None:
         """The state's next version, then the commit log."""
@@ -194,6 +209,11 @@ class Query:
             return {int(place): end for place, end in msgspec.json.decode(text.split(b"\n", 2)[2])[TOPIC].items()}
         except (AssertionError, IndexError, msgspec.DecodeError) as error:
             raise Unreadable(f"offsets/{epoch} cannot be read: {error!r}") from error
+
+
+def began(checkpoint: Checkpoint) -> dict[int, int]:
+    """Where the first epoch of a lineage begins, as its source has it noted."""
+    return {place.partition: offset for place, offset in checkpoint.initial().items()}
 
 
 def state_of(data: bytes | None) -> dict[int, int]:

@@ -29,6 +29,16 @@ class Lineages:
         self._storage = storage
         self._home = Home(storage, "home", "home")
         self.deeds = _all(storage)
+        self._shifts = _shifts(self.deeds)
+
+    def shift_of(self, lineage: str) -> int:
+        """How many epochs lineages have had that ended with a reset: so epochs of all of them can be told apart."""
+        return self._shifts.get(lineage, 0)
+
+    @property
+    def in_force(self) -> int:
+        """The shift of the lineage in force."""
+        return self.shift_of(self.deeds[-1].lineage) if self.deeds else 0
 
     @property
     def folder(self) -> str:
@@ -46,27 +56,29 @@ class Lineages:
         """How far each epoch reads, by the lineage that counts for it."""
         found: dict[int, dict[Place, int]] = {}
         for deed in self.deeds:
-            found = {epoch: ends for epoch, ends in found.items() if epoch <= _base(deed, default=-1)}
-            room = self._home.of_lineage(deed)
+            found = {epoch: ends for epoch, ends in found.items() if epoch <= self._base(deed)}
+            room, shift = self._home.of_lineage(deed), self.shift_of(deed.lineage)
             checkpoint = Checkpoint.newest(room)
             for name in room.storage.names(f"{checkpoint.folder}/offsets"):
                 with suppress(TornEntry):  # only a bug leaves one at the end, and then an epoch is missing here
                     read = checkpoint.read(int(name))
-                    found[int(name)] = {(*place,): end for place, end in read.kafka.items()} if read is not None else {}
+                    ends = {(*place,): end for place, end in read.kafka.items()} if read is not None else {}
+                    found[int(name) + shift] = ends
         return found
 
     def ledger(self) -> tuple[LedgerLine, ...]:
         found: dict[int, LedgerLine] = {}
         for deed in self.deeds:
-            base = _base(deed, default=-1)
+            base, shift = self._base(deed), self.shift_of(deed.lineage)
             found = {epoch: line for epoch, line in found.items() if epoch <= base}
-            ledger = Ledger(self._home.of_lineage(deed).storage, terms.boundaries(self._storage), deed.lineage)
+            ledger = Ledger(self._home.of_lineage(deed).storage, self._boundaries(deed), deed.lineage)
             with suppress(LedgerCorrupt):  # every driver has said so by then
-                entries = [e for e in ledger.newest(100) if e.epoch > base]
+                entries = [e for e in ledger.newest(100) if e.epoch + shift > base]
                 stood = boundaries_of([e for e in entries if e.phase == DONE])
                 for e in entries:
                     rows = {name: part.rows for name, part in e.sinks.items()}
-                    found[e.epoch] = LedgerLine(e.epoch, e.term, e.phase, rows, _plain(stood.get(e.epoch, {})))
+                    at = e.epoch + shift
+                    found[at] = LedgerLine(at, e.term, e.phase, rows, _plain(stood.get(e.epoch, {})))
         return tuple(found[epoch] for epoch in sorted(found))
 
     def decisions(self, files: Mapping[str, bytes]) -> tuple[tuple[int, int], ...]:
@@ -74,11 +86,30 @@ class Lineages:
         found: list[tuple[int, int]] = []
         for deed in self.deeds:
             inside = f"{deed.folder}/" if deed.folder else ""
-            found = [it for it in found if it[0] <= _base(deed, default=-1)]
+            found = [it for it in found if it[0] <= self._base(deed)]
             made = [files[name] for name in decided(files) if name.startswith(f"{inside}decisions/")]
             entries = [msgspec.json.decode(data.split(b"\n")[0])["decided"] for data in made]
-            found += [(entry["epoch"], entry["term"]) for entry in entries]
+            found += [(entry["epoch"] + self.shift_of(deed.lineage), entry["term"]) for entry in entries]
         return tuple(found)
+
+    def _boundaries(self, deed: Deed) -> dict[int, int]:
+        """Of the terms up to the next lineage's: where epochs are counted anew, its terms say nothing about these."""
+        later = [it.origin.first_term for it in self.deeds[self.deeds.index(deed) + 1 :] if it.origin is not None]
+        found = terms.boundaries(self._storage)
+        return {term: epoch for term, epoch in found.items() if term < min(later, default=term + 1)}
+
+    def decided(self, files: Mapping[str, bytes]) -> frozenset[int]:
+        """Every epoch that the ledger of any lineage has decided."""
+        found = set[int]()
+        for slot in decided(files):
+            folder = slot.rpartition("decisions/")[0].rstrip("/")
+            deed = next((it for it in self.deeds if it.folder == folder), None)
+            found.add(epoch_of(slot) + (self.shift_of(deed.lineage) if deed is not None else 0))
+        return frozenset(found)
+
+    def _base(self, deed: Deed) -> int:
+        """After which epoch a lineage begins."""
+        return (deed.origin.begins_after if deed.origin is not None else -1) + self.shift_of(deed.lineage)
 
 
 def _plain(offsets: Mapping[TopicPartition, tuple[int, ...]]) -> dict[Place, tuple[int, ...]]:
@@ -107,5 +138,13 @@ def _all(storage: Mount) -> list[Deed]:
     return found
 
 
-def _base(deed: Deed, default: int) -> int:
-    return deed.origin.begins_after if deed.origin is not None else default
+def _shifts(found: list[Deed]) -> dict[str, int]:
+    """A restored lineage goes on with its savepoint's numbers; one that began by a reset begins with 0."""
+    shifts: dict[str, int] = {}
+    for deed in found:
+        origin = deed.origin
+        shift = shifts.get(origin.lineage, 0) if origin is not None else 0
+        if origin is not None and not origin.savepoint:
+            shift += origin.epoch + 1
+        shifts[deed.lineage] = shift
+    return shifts

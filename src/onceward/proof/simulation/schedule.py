@@ -9,7 +9,8 @@ from random import Random
 from typing import Final, NamedTuple
 
 # Who runs: kill (the process), power (the machine: unsynced writes go), pause (a zombie), resume, switch, start.
-# Restore: the driver that runs is killed or paused, and the next one begins with a savepoint, fresh or old.
+# Restore: the driver that runs is killed or paused, and the next one begins with a savepoint, fresh or old; of four,
+# one resets the home instead.
 CONTROL: Final = ("kill", "power", "pause", "resume", "switch", "start", "restore")
 DISK: Final = ("disk-before", "disk-after")  # an error of the home's file system, without or with the effect
 SINK: Final = ("sink-before", "sink-after", "task")  # an error of a store; a task that dies and lives on as a zombie
@@ -57,6 +58,7 @@ AFTER: Final = frozenset({"answer-end", "publish"})
 _AROUND: Final = (BEFORE | AFTER, BEFORE | AFTER, BEFORE, AFTER)
 DECIDING: Final = 11  # the argument of a fault at the request of a decision
 DECIDED: Final = 15  # and at its answer
+RESET_ASIDE: Final = 59  # of a restore: a reset, at the request of a decision, whose driver is paused
 PATIENCE: Final = 60  # steps that a fault waits for one that suits it
 
 
@@ -123,6 +125,9 @@ def scheduled(seed: int) -> Schedule:
         step = int(dice() * shape.span)
         faults += [Fault(step, "kill", DECIDING), Fault(step + 60 + int(dice() * 40), "kill", DECIDED)]
     small = dice() < 0.25
+    if dice() < 0.06:  # the home is reset while a driver sleeps before its decision, and wakes meanwhile or soon after
+        step = int(dice() * shape.span)
+        faults += [Fault(step, "restore", RESET_ASIDE), Fault(step + 20 + int(dice() * 60), "resume")]
     return Schedule(seed, shape, tuple(sorted(faults)), max_producer_epoch=5 if small else 32_767)
 
 

@@ -1,5 +1,6 @@
 """One schedule from beginning to end: builds the world, runs it, reads it, and lets the checkers judge."""
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -13,10 +14,10 @@ from onceward.proof.simulation.broker import Broker
 from onceward.proof.simulation.damage import Damages
 from onceward.proof.simulation.disk import Mount
 from onceward.proof.simulation.driver import PIPELINE, Parts, drive
-from onceward.proof.simulation.engine import Engine, state_of
+from onceward.proof.simulation.engine import Engine, began, state_of
 from onceward.proof.simulation.kafka_sink import PARTITIONS, SimulatedKafkaSink
 from onceward.proof.simulation.kafka_sink import TOPIC as OUT
-from onceward.proof.simulation.lineages import Lineages, decided, epoch_of
+from onceward.proof.simulation.lineages import Lineages
 from onceward.proof.simulation.partition import PartitionLog
 from onceward.proof.simulation.schedule import Schedule
 from onceward.proof.simulation.store import Store, StoreSink
@@ -56,6 +57,7 @@ class Simulation:
         self._look: tuple[object, ...] = ()
         self._seen: dict[Place, tuple[int, tuple[Part, ...]]] = {}  # the last look, and how much there was then
         self.savepoint = ""  # the newest one's name
+        self._shifts: dict[str, int] = {}
         world.body = self._drive
         world.save, world.newest_savepoint = self._save, self._newest_savepoint
         world.observe = self.observe
@@ -102,7 +104,7 @@ class Simulation:
             if held is not None and held.committed:
                 group = {place: offset for place, (offset, _) in held.committed.items()}
                 found = markers.newest(text for _, text in held.committed.values())
-                marker = found.epoch if found is not None else None
+                marker = found.epoch + self._shift(found.lineage) if found is not None else None
         look = (settled, self._decided(marker), visible, group, marker)
         if look != self._look:  # else it would show nothing that the one before did not
             self._look = look
@@ -131,7 +133,7 @@ class Simulation:
             group=group,
             ledger=lineages.ledger(),
             decisions=lineages.decisions(self.world.disk.files),
-            state=state_of(storage.read(f"{lineages.folder}/state/{self.engine.epochs}")),
+            state=self._state(lineages),
             left_behind=tuple(self._left_behind()),
         )
 
@@ -145,9 +147,23 @@ class Simulation:
             sinks["kafka"] = kind(self.world, MemoryWire(self.world, self.broker), *arguments)
         drive(self.world, driver, self.parts, self.engine, sinks)
 
+    def _state(self, lineages: Lineages) -> Mapping[int, int]:
+        """At the end; of what came before a reset the state knows nothing, so that is added."""
+        shift = lineages.in_force
+        found = state_of(self.world.disk.files.get(f"{lineages.folder}/state/{self.engine.epochs - shift}"))
+        if not shift:
+            return found
+        return self.engine.counted(began(lineages.checkpoint)) + Counter(found)
+
+    def _shift(self, lineage: str) -> int:
+        if lineage not in self._shifts:
+            self._shifts[lineage] = Lineages(self._quiet_mount()).shift_of(lineage)
+        return self._shifts[lineage]
+
     def _finished(self) -> bool:
-        folder = Lineages(self._quiet_mount()).folder
-        return f"{folder}/commits/{self.engine.epochs - 1}" in self.world.disk.files
+        lineages = Lineages(self._quiet_mount())
+        last = self.engine.epochs - 1 - lineages.in_force
+        return last < 0 or f"{lineages.folder}/commits/{last}" in self.world.disk.files
 
     def _save(self) -> str:
         """All at once: a savepoint pins what it copies. None if nothing is finished yet."""
@@ -188,7 +204,7 @@ class Simulation:
     def _decided(self, marker: int | None) -> frozenset[int]:
         if self.broker is not None:
             return frozenset(range(marker + 1)) if marker is not None else frozenset()
-        return frozenset(epoch_of(slot) for slot in decided(self.world.disk.files))
+        return Lineages(self._quiet_mount()).decided(self.world.disk.files)
 
     def _left_behind(self) -> list[str]:
         found = [f"{name} still has {which} staged" for name, store in self.stores.items() for which in store.staged]
@@ -206,7 +222,7 @@ class Simulation:
         return found
 
     def _quiet_mount(self) -> Mount:
-        return Mount(self.world.disk, lambda *_: False, lambda *_: None)
+        return self.world.quiet_mount()
 
 
 def simulate(schedule: Schedule, parts: Parts | None = None, story: list[str] | None = None) -> Run:

@@ -26,7 +26,7 @@ TRANSACTION_TIMEOUT_S: Final = 60.0  # of waiting, all drivers together
 
 # What a person acts on: of a store that was set back a decided commit may find neither rows nor staging.
 NAMES_DAMAGE: Final = OF_DAMAGE | {"CommitUnfinished"}
-REFUSES_A_RESTORE: Final = frozenset({"SavepointOutdated", "SavepointUnusable"})
+REFUSES_A_RESTORE: Final = frozenset({"SavepointOutdated", "SavepointUnusable", "ResetRefused"})
 READY, PARKED, GONE = "ready", "parked", "gone"
 
 
@@ -64,6 +64,7 @@ class World:
         self.newest_savepoint: Callable[[Storage], Place | None] = lambda _: None  # that this driver begins with
         self.saved = False  # whether there is one
         self.restoring = False  # the next driver begins with the newest savepoint
+        self.resetting = False  # or resets the home, and ends
         self.repair: Callable[[], Consent | None] = lambda: None  # a person puts right what a driver has named
         self.unrepaired = False
         self._consent: Consent | None = None
@@ -103,6 +104,15 @@ class World:
     def mount(self) -> Mount:
         """The disk, for the driver that runs."""
         return Mount(self.disk, self._enter_disk, self.step)
+
+    def quiet_mount(self) -> Mount:
+        """The disk, for whoever only looks: nothing happens meanwhile."""
+        return Mount(self.disk, lambda *_: False, lambda *_: None)
+
+    def asked_to_reset(self) -> bool:
+        """Whether the person who starts this driver resets the home; once."""
+        asked, self.resetting = self.resetting, False
+        return asked
 
     def enter_sink(self, what: str, about: str) -> str:
         """A step at a store; what is to go wrong with it."""
@@ -307,14 +317,16 @@ class World:
         return True
 
     def _restore(self, current: Driver, argument: int) -> bool:
-        """The next driver begins with a savepoint; this one is dead, or sleeps and does not know."""
-        fresh = self.save() if argument // 4 % 2 or not self.saved else ""
-        if not self.saved:  # nothing is finished yet: later then
+        """The next driver begins with a savepoint, or resets; this one is dead, or sleeps and does not know."""
+        reset = argument // 16 == 3
+        fresh = self.save() if not reset and (argument // 4 % 2 or not self.saved) else ""
+        if not self.saved and not reset:  # nothing is finished yet: later then
             self._faults.append(Fault(self.clock + LATER, "restore", argument))
             self._faults.sort(reverse=True)
             return False
-        self.restoring = True
-        self.tell(f"!! somebody is about to restore {fresh or 'the newest savepoint'}")
+        self.restoring, self.resetting = not reset, reset
+        wanted = "reset the home" if reset else f"restore {fresh or 'the newest savepoint'}"
+        self.tell(f"!! somebody is about to {wanted}")
         if argument // 8 % 2:
             current.state = PARKED
             return True

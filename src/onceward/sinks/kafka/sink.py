@@ -164,6 +164,10 @@ class KafkaSink(TransactionalKafka):
             return Outcome.of(self._encoder().digest(table))
         return jobs.digest(prepared, self._work(context, NOBODY))
 
+    def when_repeated(self) -> str:
+        """Records cannot be taken back."""
+        return "events that are read again are written again: readers see them twice unless you empty the topics first"
+
     def describe(self) -> Mapping[str, Any] | None:
         """Enough to find the marker; settings with credentials stay where they are."""
         if self.cluster.settings:

@@ -74,7 +74,7 @@ class TransactionalKafka(DecidingSink):
     def write_marker(self, last: LastCommit) -> None:
         """A transaction that carries the marker and nothing else."""
         transactor = self._require_transactor()
-        places = self.marker_places(last.positions, last.epoch)
+        places = {**self._of_older_lineages(last.lineage), **self.marker_places(last.positions, last.epoch)}
         for _ in range(MARKER_TRIES):
             ended = transactor.commit(
                 transactor.begin(last.epoch),
@@ -144,6 +144,17 @@ class TransactionalKafka(DecidingSink):
             "so there is no place for the marker that tells a restart what is committed; give KafkaSink(topic=...), "
             "rows may still name other topics"
         )
+
+    def _of_older_lineages(self, lineage: str) -> Mapping[TopicPartition, int]:
+        """Where markers stand that a new lineage's first one must replace, on whichever partitions they are.
+
+        Epochs of another lineage may have higher numbers, and after a reset the sources may be other topics: an older
+        marker that stayed beside the new one would be taken for the newest.
+        """
+        held = self._require_transactor().read_marker()
+        if held.marker is None or held.marker.lineage == lineage:
+            return {}
+        return {place: offset for place, offset in held.marked.items() if self._is_here(place)}
 
     def _learn(self, topics: Iterable[str]) -> None:
         self.boundaries.learn(self.wire.topic_ids(topics), self.wire.ends(topics))

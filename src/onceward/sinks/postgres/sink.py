@@ -186,6 +186,12 @@ class PostgresSink(TwoPhaseCommitSink):
         """What `write` would have returned."""
         return epoch_rows.digest(self._shape_of(rows.schema).layout.prepared(rows))
 
+    def when_repeated(self) -> str:
+        """An upsert makes the same of the same."""
+        if self.mode == "append":
+            return super().when_repeated()
+        return "rows with the same key are written over; rows that are not made again stay as they are"
+
     def describe(self) -> Mapping[str, Any]:
         """Everything but the password."""
         return {

@@ -1,0 +1,80 @@
+"""`onceward skip`: pass over a record that no epoch can be made of."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from onceward.cli.homes import HomeArgument, home_at, pipeline_from_file
+from onceward.cli.output import AsJson, progress, result
+from onceward.epoch import inspection, skips
+from onceward.epoch.skips import Skipped
+from onceward.terminal import one_line
+
+SHOWN = 60  # bytes of a value
+
+
+def skip(
+    home: HomeArgument,
+    record: Annotated[
+        str | None,
+        typer.Argument(metavar="[TOPIC/PARTITION/OFFSET]", help="The record, as in clicks/0/17.", show_default=False),
+    ] = None,
+    *,
+    file: Annotated[
+        Path | None, typer.Option("--file", help="The pipeline's file: its sources and sinks are asked.")
+    ] = None,
+    reason: Annotated[str, typer.Option(help="Why: kept with the record, and a header of its dead letter.")] = "",
+    dead_letters: Annotated[
+        str | None,
+        typer.Option("--dead-letters", metavar="TOPIC", help="The Kafka sink carries it there with its epoch."),
+    ] = None,
+    undo: Annotated[
+        bool, typer.Option("--undo", help="Read it after all, if no epoch has passed over it yet.")
+    ] = False,
+    shown: Annotated[bool, typer.Option("--list", help="Show which records are skipped.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Leave one record out of the input, on record in the home and in the ledger: for a record that makes epochs fail.
+
+    The pipeline must be stopped; its next start goes on without the record.
+    """
+    if shown or record is None or file is None:
+        if not shown or record is not None:
+            raise typer.BadParameter("give a record and --file FILE.py, or --list")
+        _list(home, as_json=as_json)
+        return
+    place = skips.parse(record)
+    with pipeline_from_file(file, home) as pipeline:
+        if undo:
+            pipeline.unskip(*place, report=progress)
+            text, facts = f"{place} is read again by the next start", dict[str, object]()
+        else:
+            found = pipeline.skip(*place, reason=reason, dead_letters=dead_letters, report=progress)
+            facts = _facts(found)
+            where = f"; its epoch carries it to {found.dead_letters}" if found.dead_letters is not None else ""
+            text = (
+                f"{_line(found)}\nThe next start leaves it out{where}. The home keeps it: onceward skip {home} --list"
+            )
+    result({"pipeline": pipeline.name, "record": str(place), "undone": undo, **facts}, text, as_json=as_json)
+
+
+def _list(home: str, *, as_json: bool) -> None:
+    with home_at(home) as found:
+        deed = inspection.deed_of(found)
+        records = skips.read(found.of_lineage(deed).storage)
+    text = "\n".join(map(_line, records)) or f"{deed.pipeline}: no record is skipped"
+    result({"pipeline": deed.pipeline, "skipped": [_facts(it) for it in records]}, text, as_json=as_json)
+
+
+def _facts(record: Skipped) -> dict[str, object]:
+    import msgspec
+
+    return dict(msgspec.to_builtins(record))
+
+
+def _line(record: Skipped) -> str:
+    value = record.value if record.value is not None else b""
+    told = value[:SHOWN].decode("utf-8", "replace") + ("..." if len(value) > SHOWN else "")
+    why = f", {record.reason}" if record.reason else ""
+    return one_line(f"{record.place}: {len(value)} bytes {told!r}{why} (skipped {record.at[:19]} by {record.by})")

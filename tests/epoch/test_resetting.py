@@ -1,0 +1,412 @@
+"""A reset ends a lineage and begins another: at once, or not at all, and nobody of the old one adds anything."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from epoch.started import ListSink, Pipeline, Place
+from onceward import crashpoints
+from onceward.epoch import deeds
+from onceward.epoch.checkpoint import Checkpoint
+from onceward.epoch.contract import EpochContext, Guarantee, LastCommit, Owner
+from onceward.epoch.new_lineage import FIRST
+from onceward.epoch.outcome import Outcome, TopicPartition
+from onceward.epoch.resetting import Resetting, parse_offsets
+from onceward.errors import CommitUnfinished, ForeignLineage, MarkerMissing, PipelineFenced, ResetRefused
+
+IN_0, IN_1 = TopicPartition("in", 0), TopicPartition("in", 1)
+
+
+class Crash(BaseException):
+    """A process that dies."""
+
+
+def resetting(pipeline: Pipeline, **more: Any) -> Resetting:
+    asked = {
+        "home": pipeline.home,
+        "pipeline": "p",
+        "guarantee": pipeline.guarantee,
+        "sinks": pipeline.sinks(),
+        "sources": [frozenset({"in"})],
+        "now": lambda: "noon",
+        "fresh": lambda: f"M{len(pipeline.storage.names('terms'))}",
+        "report": pipeline.told.append,
+    }
+    return Resetting(**{**asked, **more})
+
+
+def reset(pipeline: Pipeline, **more: Any) -> deeds.Deed:
+    term = pipeline.claim()
+    deeds.enter(pipeline.storage, term.number)
+    return resetting(pipeline, **more)(term)
+
+
+def dies_at(monkeypatch: pytest.MonkeyPatch, point: str) -> None:
+    def reach(reached: str, epoch: int | None = None) -> None:
+        if reached == point:
+            raise Crash(f"{reached} {epoch}")
+
+    monkeypatch.setattr(crashpoints, "reach", reach)
+
+
+@pytest.fixture(params=[False, True], ids=["the-ledger-decides", "a-sink-decides"])
+def pipeline(request: pytest.FixtureRequest) -> Pipeline:
+    made = Pipeline(decides=request.param, others={"o": Place()})
+    driver = made.start()
+    driver.run(0, "a")
+    driver.run(1, "b")
+    driver.runner.close()
+    return made
+
+
+def test_epochs_begin_again_with_0_and_what_the_sinks_hold_stays(pipeline: Pipeline) -> None:
+    """I3: every later start finds the new lineage, and each sink takes its epochs for new ones."""
+    deed = reset(pipeline)
+    assert deed.inherits == {"s": ("L", 1), "o": ("L", 1)}
+    assert pipeline.home.deed() == deed
+    for epoch, value in enumerate(("a", "b", "c")):
+        driver = pipeline.start()
+        assert driver.taken.owner.lineage == deed.lineage
+        assert driver.taken.recovered.committed == epoch - 1
+        driver.run(epoch, value)
+        driver.runner.close()
+    assert pipeline.place.rows == pipeline.others["o"].rows == ["a", "b", "a", "b", "c"]
+
+
+def test_a_start_before_the_first_epoch_may_die_as_often_as_it_likes(pipeline: Pipeline) -> None:
+    """The old lineage's marker, which is still there, is not taken for one of the new lineage's that is gone."""
+    reset(pipeline)
+    for _ in range(3):
+        assert pipeline.start().taken.recovered.committed == -1
+
+
+def test_once_the_new_lineage_has_a_marker_it_may_not_go_missing() -> None:
+    pipeline = Pipeline(decides=True)
+    pipeline.start().run(0, "a")
+    reset(pipeline)
+    driver = pipeline.start()
+    driver.run(0, "a")
+    assert "marker -1" in pipeline.steps[-12:]
+    pipeline.place.marker = None
+    with pytest.raises(MarkerMissing, match="Kafka has no marker of it"):
+        pipeline.start()
+
+
+def test_a_sink_that_was_emptied_after_the_reset_is_noticed(pipeline: Pipeline) -> None:
+    reset(pipeline)
+    pipeline.others["o"].marker = None
+    with pytest.raises(MarkerMissing, match=r"or by a reset, when sink 'o' held epoch 1 of lineage L, and now it"):
+        pipeline.start()
+    assert pipeline.start(trust_ledger=True).taken.recovered.committed == -1
+
+
+@pytest.mark.parametrize(("point", "lineage"), [("reset-ready", "L"), ("reset-begun", "M")])
+def test_a_reset_that_dies_is_done_or_not(
+    pipeline: Pipeline, point: str, lineage: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """E8, I3: every named point. The next start goes on with the one lineage or with the other."""
+    assert set(crashpoints.OF_RESETS) == {"reset-ready", "reset-begun"}
+    with monkeypatch.context() as patched:
+        dies_at(patched, point)
+        with pytest.raises(Crash):
+            reset(pipeline, offsets={IN_0: 1})
+    assert [name for name in pipeline.storage.files if "sources/0/0" in name]
+    driver = pipeline.start()
+    assert driver.taken.owner.lineage[0] == lineage
+    epoch = driver.taken.recovered.committed + 1
+    assert epoch == (2 if lineage == "L" else 0)
+    driver.run(epoch, "c")
+    driver.runner.close()
+    assert pipeline.place.rows == pipeline.others["o"].rows == ["a", "b", "c"]
+    again = reset(pipeline)
+    folders = {name.split("/")[1] for name in pipeline.storage.files if name.startswith("lineages/")}
+    assert folders <= {again.folder.removeprefix("lineages/"), *([] if lineage == "L" else driver.inside.split("/"))}
+
+
+def test_a_driver_that_sleeps_through_a_reset_adds_nothing(pipeline: Pipeline) -> None:
+    """C6: it wakes in the middle of an epoch, and is told that it was overtaken."""
+    asleep = pipeline.start()
+    asleep.plan(2, 3)
+    reset(pipeline)
+    with pytest.raises(PipelineFenced):
+        asleep.run(2, "late")
+    driver = pipeline.start()
+    driver.run(0, "a")
+    assert pipeline.place.rows == pipeline.others["o"].rows == ["a", "b", "a"]
+
+
+def test_a_reset_that_sleeps_through_a_start_changes_nothing(pipeline: Pipeline) -> None:
+    """C6: its successor has closed its slot; what it has laid out goes."""
+    term = pipeline.claim()
+    deeds.enter(pipeline.storage, term.number)
+    asleep = resetting(pipeline, offsets={IN_0: 1})
+    driver = pipeline.start()
+    with pytest.raises(PipelineFenced):
+        asleep(term)
+    assert pipeline.home.deed() == deeds.first(pipeline.storage)
+    assert not [name for name in pipeline.storage.files if name.startswith("lineages/")]
+    driver.run(2, "c")
+
+
+class StubbornSink(ListSink):
+    """Decided epochs cannot be made visible here."""
+
+    def commit(self, context: EpochContext, committable: Any) -> None:  # noqa: ARG002 - as the contract says
+        raise MarkerMissing("not now")
+
+
+@pytest.mark.parametrize("decides", [False, True])
+def test_an_epoch_in_doubt_is_finished_first(decides: bool) -> None:
+    """I3: a reset would throw away what is decided, and nothing tells which rows those were."""
+    pipeline = Pipeline(decides=decides, others={"o": Place()})
+    driver = pipeline.start()
+    pipeline.kind = StubbornSink if not decides else None
+    broken = pipeline.start()
+    if decides:
+        stubborn = StubbornSink(pipeline.others["o"], pipeline.steps)
+        stubborn.owner = broken.taken.sinks["o"].owner
+        broken.taken.coordinator.sinks["o"] = stubborn
+    with pytest.raises(CommitUnfinished):
+        broken.run(0, "a")
+    pipeline.kind = None
+    with pytest.raises(ResetRefused, match=r"epoch 0 of 'p' is in doubt in home: .* `onceward resolve`"):
+        reset(pipeline)
+    assert pipeline.start().taken.recovered.committed == 0
+    assert driver.taken.owner.lineage == "L"
+    reset(pipeline)
+    assert pipeline.others["o"].rows == ["a"]
+
+
+class MovingSink(ListSink):
+    """Somebody commits between two looks."""
+
+    def last_commit(self) -> LastCommit | None:
+        found = self.place.marker
+        self.place.marker = replace(found, epoch=found.epoch + 1) if found is not None else None
+        return found
+
+
+class LostSink(ListSink):
+    """Somebody takes it over between two looks."""
+
+    def open(self, owner: Owner) -> None:
+        super().open(owner)
+        if "looked" in self.steps:
+            raise ForeignLineage("it is another's now", self.place.marker)
+
+    def close(self) -> None:
+        self.steps.append("looked")
+
+
+@pytest.mark.parametrize("kind", [MovingSink, LostSink])
+def test_whoever_is_quicker_while_it_is_reset_is_noticed(pipeline: Pipeline, kind: type[ListSink]) -> None:
+    """Looked at, taken over, looked at again: what came in between refuses it, and the old lineage counts."""
+    pipeline.kind = kind
+    with pytest.raises(ResetRefused, match=r"sink 'o' got another epoch of 'p' while it was being reset"):
+        reset(pipeline)
+    assert pipeline.home.deed() == deeds.first(pipeline.storage)
+
+
+def test_offsets_are_noted_as_the_engine_notes_them(pipeline: Pipeline) -> None:
+    """Each source has those of its own topics; one of another kind has none."""
+    other = TopicPartition("größe", 3)
+    deed = reset(
+        pipeline,
+        sources=[frozenset({"in"}), frozenset(), frozenset({"größe"})],
+        offsets={IN_1: 7, IN_0: 5, other: 9},
+    )
+    room = pipeline.home.of_lineage(deed)
+    assert room.storage.read(f"{FIRST}/sources/0/0") == b'\0v1\n{"in":{"0":5,"1":7}}'
+    assert room.storage.read(f"{FIRST}/sources/1/0") is None
+    assert room.storage.read(f"{FIRST}/sources/2/0") == '\0v1\n{"größe":{"3":9}}'.encode()
+    assert "in/0 from 5, in/1 from 7" in pipeline.told[-1]
+    started = pipeline.start().taken.checkpoint
+    assert isinstance(started, Checkpoint)
+    assert started.initial()[IN_0] == 5
+
+
+def test_from_the_group_it_begins_where_the_last_committed_epoch_ended() -> None:
+    """Even one that the ledger does not have yet: the marker was committed with the epoch."""
+    pipeline = Pipeline(decides=True)
+    pipeline.start().run(0, "a")
+    held = LastCommit(lineage="L", epoch=4, term=1, positions={IN_0: 40, TopicPartition("out", 0): 4})
+    pipeline.place.marker = held
+    deed = reset(pipeline, from_group=True)
+    assert pipeline.home.of_lineage(deed).storage.read(f"{FIRST}/sources/0/0") == b'\0v1\n{"in":{"0":40}}'
+    driver = pipeline.start()
+    driver.plan(0, 41)
+    driver.run(0, "b", end=41)
+    assert pipeline.place.marker is not None
+    assert pipeline.place.marker.lineage == deed.lineage
+
+
+@pytest.mark.parametrize("torn", [False, True])
+def test_an_epoch_that_only_the_deciding_sink_has_gets_its_entry_before_the_lineage_ends(torn: bool) -> None:
+    """C5: what readers have seen is in the books, also where the engine's log is damaged."""
+    pipeline = Pipeline(decides=True)
+    driver = pipeline.start()
+    driver.run(0, "a")
+    driver.runner.close()
+    driver.plan(1, 9)
+    if torn:
+        pipeline.storage.files[f"{driver.taken.checkpoint.folder}/offsets/1"] = b""
+    outcome = Outcome(rows=3, digest=7)
+    pipeline.place.marker = LastCommit(lineage="L", epoch=1, term=1, outcome=outcome, positions={IN_0: 9})
+    deed = reset(pipeline, from_group=True)
+    entry = driver.taken.ledger.last()
+    assert entry is not None
+    assert (entry.epoch, entry.rows, entry.outcome_of("s")) == (1, 3, outcome)
+    assert entry.positions == ([] if torn else ['{"in":{"0":9}}'])
+    assert deed.origin is not None
+    assert deed.origin.epoch == 1
+
+
+def test_an_epoch_that_has_its_entry_keeps_it() -> None:
+    pipeline = Pipeline(decides=True)
+    driver = pipeline.start()
+    driver.run(0, "a", "b")
+    driver.runner.close()
+    assert pipeline.place.marker is not None
+    pipeline.place.marker = replace(pipeline.place.marker, outcome=Outcome(rows=3, digest=7))
+    reset(pipeline)
+    entry = driver.taken.ledger.last()
+    assert entry is not None
+    assert (entry.rows, entry.term) == (2, 1)
+
+
+class ForgetfulSink(ListSink):
+    """Has no marker of its own."""
+
+    remembers = False
+
+    def last_commit(self) -> LastCommit | None:
+        raise AssertionError("nobody knows")
+
+
+def test_a_sink_without_a_memory_is_not_asked() -> None:
+    pipeline = Pipeline(kind=ForgetfulSink)
+    driver = pipeline.start()
+    driver.run(0, "a")
+    driver.runner.close()
+    assert reset(pipeline, from_group=True).inherits == {}
+
+
+def test_what_cannot_be_laid_out_leaves_nothing(pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(self: Checkpoint, source: int, places: Any) -> None:
+        self._storage.replace(f"{self.folder}/sources/{source}/half", repr(places).encode())
+        raise OSError("no space left")
+
+    monkeypatch.setattr(Checkpoint, "begin_at", refuse)
+    with pytest.raises(OSError, match="no space left"):
+        reset(pipeline, offsets={IN_0: 1})
+    assert not [name for name in pipeline.storage.files if name.startswith("lineages/")]
+    assert pipeline.home.deed() == deeds.first(pipeline.storage)
+
+
+def test_without_a_deciding_sink_the_ledger_knows_where_that_was(pipeline: Pipeline) -> None:
+    """Also where the deciding sink's marker stands on another topic than the sources': they are elsewhere."""
+    for _ in range(2):  # the second time nothing of the new lineage is committed yet
+        deed = reset(pipeline, from_group=True)
+        assert pipeline.home.of_lineage(deed).storage.read(f"{FIRST}/sources/0/0") == b'\0v1\n{"in":{"0":2}}'
+        pipeline.place.marker = replace(pipeline.place.marker, positions={}) if pipeline.place.marker else None
+
+
+def test_where_the_last_commit_ended_is_asked_of_who_knows() -> None:
+    """Nothing is committed; a marker that is gone, or of another epoch than the ledger's; another topic."""
+    empty = Pipeline(decides=True)
+    with pytest.raises(ResetRefused, match=r"ended is not known of in: nothing is committed.*--offsets TOPIC/PARTIT"):
+        reset(empty, from_group=True)
+    empty.start()
+    with pytest.raises(ResetRefused, match="is not known of in"):
+        reset(empty, from_group=True)
+    pipeline = Pipeline(decides=True)
+    driver = pipeline.start()
+    driver.run(0, "a")
+    driver.runner.close()
+    with pytest.raises(ResetRefused, match="is not known of another"):
+        reset(pipeline, from_group=True, sources=[frozenset({"another"})])
+    for marker in (None, LastCommit(lineage="L", epoch=1, term=1), LastCommit(lineage="K", epoch=0, term=1)):
+        pipeline.place.marker = marker
+        with pytest.raises(ResetRefused, match="is not known of in"):
+            reset(pipeline, from_group=True)
+    assert pipeline.home.deed() == deeds.first(pipeline.storage)
+
+
+@pytest.mark.parametrize(("held", "told"), [(None, "no epoch"), (0, "epoch 0 of lineage L")])
+def test_a_sink_that_lacks_epochs_refuses_to_go_on_after_them(pipeline: Pipeline, held: int | None, told: str) -> None:
+    """I3: nothing would write them again. From the beginning it may, knowingly."""
+    marker = LastCommit(lineage="L", epoch=held, term=1) if held is not None else None
+    pipeline.others["o"].marker = marker
+    with pytest.raises(ResetRefused, match=rf"sink 'o' holds {told}, and the last committed one is 1 of lineage L"):
+        reset(pipeline, from_group=True)
+    reset(pipeline, offsets={IN_0: 0})
+    pipeline.others["o"].marker = LastCommit(lineage="L", epoch=9, term=1)
+    if held is not None:
+        with pytest.raises(ResetRefused, match="sink 'o' holds epoch 9 of lineage L, and the last committed one is 0"):
+            reset(pipeline, from_group=True)
+
+
+def test_a_home_that_nobody_has_used_can_be_reset_too() -> None:
+    """Its pipeline's home was lost, and the sinks still know it."""
+    pipeline = Pipeline(decides=True, others={"o": Place()})
+    pipeline.place.marker = LastCommit(lineage="lost", epoch=7, term=9, positions={IN_0: 70})
+    pipeline.others["o"].marker = LastCommit(lineage="lost", epoch=7, term=9)
+    deed = reset(pipeline, from_group=True)
+    assert deed.inherits == {"s": ("lost", 7), "o": ("lost", 7)}
+    assert deed.origin is not None
+    assert (deed.origin.lineage, deed.origin.epoch) == ("", -1)
+    driver = pipeline.start()
+    driver.run(0, "a", end=71)
+    assert pipeline.start().taken.recovered.committed == 0
+
+
+def test_weaker_guarantees_have_no_markers_to_look_at() -> None:
+    pipeline = Pipeline(guarantee=Guarantee.AT_LEAST_ONCE)
+    pipeline.start().run(0, "a")
+    deed = reset(pipeline)
+    assert deed.inherits == {}
+    assert resetting(pipeline).meaning()[-1].startswith("s: holds no epoch; events that are read again are written")
+    assert pipeline.start().taken.owner.lineage == deed.lineage
+
+
+@pytest.mark.parametrize(
+    ("more", "wanted"),
+    [
+        ({}, ["input: from where the source itself says (starting=)", "s: keeps epochs up to 1; events that are read"]),
+        ({"offsets": {IN_0: 5}}, ["input: in/0 from 5", "o: keeps epochs up to 1; events that are read again"]),
+    ],
+)
+def test_what_it_means_is_said_for_the_state_the_input_and_each_sink(
+    pipeline: Pipeline, more: Any, wanted: list[str]
+) -> None:
+    before = dict(pipeline.storage.files)
+    lines = resetting(pipeline, **more).meaning()
+    assert lines[0].startswith("state: p forgets all")
+    for line in wanted:
+        assert any(it.startswith(line) for it in lines), lines
+    assert before == pipeline.storage.files
+
+
+def test_from_the_group_nothing_is_written_again() -> None:
+    pipeline = Pipeline(decides=True)
+    pipeline.place.marker = LastCommit(lineage="L", epoch=-1, term=1, positions={IN_0: 0})
+    assert resetting(pipeline, from_group=True).meaning()[1:] == [
+        "input: in/0 from 0",
+        "s: holds no epoch; nothing is written again",
+    ]
+
+
+def test_offsets_as_people_write_them() -> None:
+    assert parse_offsets("a/b/0=17, clicks/12=0") == {("a/b", 0): 17, ("clicks", 12): 0}
+
+
+@pytest.mark.parametrize("text", ["", "clicks=1", "clicks/0", "/0=1", "clicks/x=1", "clicks/0=-1", "clicks/0=1,"])
+def test_offsets_that_say_nothing_are_refused(text: str) -> None:
+    with pytest.raises(ResetRefused, match="does not say where to begin; write TOPIC/PARTITION=OFFSET"):
+        parse_offsets(text)
+
+
+def test_two_offsets_of_one_partition_are_refused() -> None:
+    with pytest.raises(ResetRefused, match="clicks/0 is given two offsets"):
+        parse_offsets("clicks/0=1,clicks/0=2")
