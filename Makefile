@@ -71,7 +71,7 @@ coverage: $(STAMP)  ## branches of epoch/ and kafka/ that the quick tests miss: 
 
 lock:  ## requirements.lock anew from pyproject.toml, with hashes and without an index's address (needs uv)
 	@command -v $(UV) >/dev/null || { echo "make lock needs uv (pip install uv), or name one: make lock UV=…" >&2; exit 1; }
-	$(UV) pip compile pyproject.toml --all-extras --group dev --universal --generate-hashes --no-emit-index-url \
+	$(UV) pip compile pyproject.toml --all-extras --group dev --group docs --universal --generate-hashes --no-emit-index-url \
 	  --no-header --quiet $(ARGS) -o requirements.lock
 	@! grep -nE '^-|https?://' requirements.lock || { echo "requirements.lock names an index" >&2; exit 1; }
 
