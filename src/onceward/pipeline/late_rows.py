@@ -1,6 +1,6 @@
 """Rows that Spark drops because they are behind the watermark: counted before the epoch is decided.
 
-Spark drops them silently, but for a metric. Where no row may fall behind (a watermark that is wide enough by design),
+Spark drops them without a word but a metric. Where no row may fall behind (a watermark that is wide enough by design),
 a dropped row is lost data, and the epoch must not go out (`Pipeline(on_late_rows="fail")`).
 """
 
