@@ -1,18 +1,15 @@
 """The how-to guides as a reader follows them: every shell block, as it stands."""
 
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 from typing import Final
 
 import pytest
 from pyspark.sql import SparkSession
 
-from onceward.kafka.wire import Cluster, Wire
-from onceward.servers.broker import DevBroker
 from onceward.servers.postgres import PostgresServer
 from support.judge import Kafka
-from support.pages import Reader, blocks, write_files
+from support.pages import Reader, blocks, own_kafka, write_files
 from support.postgres import PASSWORD, Database
 
 DOCS: Final = Path(__file__).parents[2] / "docs"
@@ -23,13 +20,7 @@ ROTATE: Final = "rotate-secrets"
 
 @pytest.fixture(scope="module")
 def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kafka]:
-    """On a broker of its own: the pages' topics have names that others could use too."""
-    with (
-        DevBroker(tmp_path_factory.mktemp("own"), port=0) as broker,
-        closing(Wire(Cluster(broker.bootstrap))) as wire,
-        closing(Kafka(broker.bootstrap, wire)) as kafka,
-    ):
-        wire.create_topics(["orders", "totals", "totals-staging"], 1)
+    with own_kafka(tmp_path_factory.mktemp("own")) as kafka:
         yield kafka
 
 

@@ -2,17 +2,14 @@
 
 import re
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 from typing import Final
 
 import pytest
 from pyspark.sql import SparkSession
 
-from onceward.kafka.wire import Cluster, Wire
-from onceward.servers.broker import DevBroker
 from support.judge import Kafka
-from support.pages import Reader, write_files
+from support.pages import Reader, own_kafka, write_files
 
 PAGE: Final = Path(__file__).parents[2] / "docs" / "savepoints.md"
 # What each section commits, when ann has bought for 7.00 and bob for 4.00 before it.
@@ -29,13 +26,7 @@ TOTALS: Final = {
 
 @pytest.fixture
 def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kafka]:
-    """On a broker of its own: the page's topics have names that others could use too."""
-    with (
-        DevBroker(tmp_path_factory.mktemp("own"), port=0) as broker,
-        closing(Wire(Cluster(broker.bootstrap))) as wire,
-        closing(Kafka(broker.bootstrap, wire)) as kafka,
-    ):
-        wire.create_topics(["orders", "totals", "totals-staging"], 1)
+    with own_kafka(tmp_path_factory.mktemp("own")) as kafka:
         yield kafka
 
 

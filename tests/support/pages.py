@@ -6,6 +6,7 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,7 +16,22 @@ from typer.testing import CliRunner
 
 from onceward.cli.main import app
 from onceward.errors import OncewardError
+from onceward.kafka.wire import Cluster, Wire
 from onceward.pipeline import session
+from onceward.servers.broker import DevBroker
+from support.judge import Kafka
+
+
+@contextmanager
+def own_kafka(folder: Path) -> Iterator[Kafka]:
+    """On a broker of its own, with the topics of the page on savepoints: others could use such names too."""
+    with (
+        DevBroker(folder, port=0) as broker,
+        closing(Wire(Cluster(broker.bootstrap))) as wire,
+        closing(Kafka(broker.bootstrap, wire)) as kafka,
+    ):
+        wire.create_topics(["orders", "totals", "totals-staging"], 1)
+        yield kafka
 
 
 class Block(NamedTuple):
