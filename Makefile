@@ -13,7 +13,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 ARGS ?=
 UV ?= uv
 
-.PHONY: help setup check types format quick test test-all coverage lock demo bench prove mutants clean
+.PHONY: help setup check types format quick test test-all coverage docs lock demo bench prove mutants clean
 
 help:  ## what there is to make
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -69,9 +69,13 @@ coverage: $(STAMP)  ## branches of epoch/ and kafka/ that the quick tests miss: 
 	$(PYTEST) --tier quick --cov=onceward.epoch --cov=onceward.kafka \
 	  --cov-report=term-missing:skip-covered --cov-fail-under=100 tests/epoch tests/kafka tests/proof tests/docs $(ARGS)
 
+docs: $(STAMP)  ## the documentation site in build/site, with every link checked
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict $(ARGS)
+	@echo "build/site/index.html"
+
 lock:  ## requirements.lock anew from pyproject.toml, with hashes and without an index's address (needs uv)
 	@command -v $(UV) >/dev/null || { echo "make lock needs uv (pip install uv), or name one: make lock UV=…" >&2; exit 1; }
-	$(UV) pip compile pyproject.toml --all-extras --group dev --universal --generate-hashes --no-emit-index-url \
+	$(UV) pip compile pyproject.toml --all-extras --group dev --group docs --universal --generate-hashes --no-emit-index-url \
 	  --no-header --quiet $(ARGS) -o requirements.lock
 	@! grep -nE '^-|https?://' requirements.lock || { echo "requirements.lock names an index" >&2; exit 1; }
 

@@ -236,7 +236,7 @@ def test_without_a_contrast_nothing_is_said_about_the_other_side(alone: Findings
     assert "Spark" not in text
     assert len(found.tables) == 2
     assert set(found.points) == {"line fed", "line ours"}
-    assert found.seen["line", "bar ours nothing"] == 3
+    assert not any(style.startswith("bar ") for _, style in found.seen)
 
 
 def test_differences_that_cancel_each_other_out_are_no_exact_sum(exact: Findings) -> None:
@@ -264,19 +264,53 @@ def test_a_campaign_that_only_one_side_charges_has_a_row(exact: Findings) -> Non
     assert "nobody's, Spark's own sinks: +0.77 ?" in found.texts["title"]
 
 
-def test_the_bars_show_each_difference_and_a_tick_where_there_is_none(exact: Findings) -> None:
+def test_a_bar_for_each_bill_that_is_off_and_words_for_those_that_are_right(exact: Findings) -> None:
+    """Twelve bars of length zero tell less than a sentence."""
     found = Page(page.html(exact))
-    assert [*found.texts["value after"], *found.texts["value before"]] == [
-        *("0.00", "+12.34"),
-        "0.00",
-        *("0.00", "0.00"),
-        "-0.34",
-    ]
-    assert found.seen["line", "bar ours nothing"] == 3
-    assert found.seen["line", "bar sparks nothing"] == 1
-    assert found.seen["rect", "bar ours"] == 1  # in the legend
-    assert found.seen["rect", "bar sparks"] == 3
+    assert [*found.texts["value after"], *found.texts["value before"]] == ["+12.34", "-0.34"]
+    assert not any(style.startswith("bar ours") for _, style in found.seen)
+    assert found.seen["rect", "bar sparks"] == 2 + 1  # and one in the legend
     assert "north, Spark's own sinks: +12.34 EUR" in found.texts["title"]
+    assert "Onceward: every bill is right, to the cent. There is nothing to draw." in found.texts["note"]
+    assert "Right on Spark's own sinks too: west." in found.texts["note"]
+
+
+def test_where_both_sides_are_off_a_tick_stands_for_what_is_right(exact: Findings) -> None:
+    ours = judged(TRUTH[0], line("south", "EUR", 20_000, 5), TRUTH[2])
+    found = Page(page.html(replace(exact, ours=ours)))
+    assert [*found.texts["value after"], *found.texts["value before"]] == ["0.00", "+12.34", "+0.05", "-0.34"]
+    assert found.seen["line", "bar ours nothing"] == 1
+    assert "Right on both sides too: west." in found.texts["note"]
+
+
+def test_each_currency_has_an_axis_of_its_own(exact: Findings) -> None:
+    """A hundred dollars and a hundred yen are not the same length."""
+    sparks = judged(*OFF[:2], line("west", "USD", 99, 7), line("east", "JPY", 5_000, 90_000))
+    found = Page(page.html(replace(exact, sparks=sparks)))
+    assert found.texts["currency-name"] == ["EUR", "JPY", "USD"]
+    assert len(found.texts["axis"]) == 3
+    assert [place for _, place in found.bars][-1] == "87.5%"  # 0.07 of an axis to 0.08, beside 900.00
+
+
+def test_what_matters_stands_at_the_top(exact: Findings) -> None:
+    found = Page(page.html(exact))
+    assert found.texts["amounts"] == ["0.00", "EUR 12.68"]
+    assert found.texts["facts"] == [
+        "charged wrongly3 of 3 bills right0 records lost, 0 there twice, 0 with a wrong value",
+        (
+            "charged wrongly, too much and too little added up1 of 3 bills right"
+            "0 records lost, 509 there twice, 0 with a wrong value"
+        ),
+    ]
+
+
+def test_a_wrong_value_is_explained_wherever_it_is_counted(exact: Findings) -> None:
+    assert exact.sparks is not None
+    assert "A wrong value" not in report.about_sparks(exact)
+    findings = [replace(it, wrong=27 * (it.output == MINUTES)) for it in exact.sparks.findings]
+    told = report.about_sparks(replace(exact, sparks=replace(exact.sparks, findings=findings)))
+    assert f"{MINUTES}: 27 with a wrong value" in told
+    assert "A wrong value is nearly always a sum" in told
 
 
 def test_a_bar_goes_from_zero_to_the_difference_either_way(exact: Findings) -> None:

@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 
 from onceward.pipeline.host import load
 from support.judge import Kafka
-from support.pages import DOCS, write_files
+from support.page_files import DOCS, write_files
 from support.runs import run
 
 PAGE = DOCS / "formats.md"

@@ -15,7 +15,7 @@ from onceward.errors import ConfigurationError, InvalidRows, TopicUnusable
 from onceward.pipeline.dead_letters import _guarded, told
 from onceward.pipeline.host import load
 from support.judge import Kafka
-from support.pages import DOCS, write_files
+from support.page_files import DOCS, write_files
 from support.runs import crash, run
 
 SCHEMA = "id string not null, amount bigint"

@@ -12,7 +12,7 @@ from onceward.errors import ConfigurationError
 from onceward.pipeline.host import load
 from onceward.pipeline.state import STATE_MESSAGES, require_protobuf
 from support.judge import Kafka
-from support.pages import DOCS, write_files
+from support.page_files import DOCS, write_files
 from support.runs import crash, run
 
 

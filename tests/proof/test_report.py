@@ -46,7 +46,8 @@ def test_an_exact_run_says_so_first_and_then_what_it_stood(large: Result) -> Non
     p50, p95 = large.recovery_s(50), large.recovery_s(95)
     assert row(text, "recovery").startswith(f"p50 {p50:.1f} s, p95 {p95:.1f} s, max {max(large.recoveries_s):.1f} s")
     assert row(text, "in doubt") == f"{large.resolved} epochs, resolved at the next start, without an operator"
-    assert f"{large.watched['aborted']:,} aborted records passed the read_uncommitted control" in row(text, "watched")
+    aborted = f"{large.watched['aborted']:,} records of aborted epochs seen by the read_uncommitted control"
+    assert aborted in row(text, "watched")
     assert row(text, "seed") == "11"
     assert row(text, "again") == large.command
     assert len(text.splitlines()) <= 30

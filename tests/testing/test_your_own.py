@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from support.pages import DOCS, files_of
+from support.page_files import DOCS, files_of
 
 PAGE = DOCS / "sinks" / "your-own.md"
 

@@ -27,7 +27,7 @@ def resolve(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Do what the next start would do first: commit what was decided, abort what was not. Then let go of the home.
+    """Do what the next start would do first: commit what was decided, abort what was not. Then release the home.
 
     Without --file the sinks are made from what the home says of them: only Onceward's own, and only once you have
     confirmed where they lead.

@@ -104,7 +104,7 @@ def delete(
     """Delete a savepoint, or what an interrupted deletion has left of it."""
     with _place_of(savepoint) as place:
         if not yes:
-            typer.confirm(f"Delete {place.location!a} for ever?", abort=True, err=True)
+            typer.confirm(f"Delete {place.location!a} permanently?", abort=True, err=True)
         whole = keeping.delete(place)
     text = f"{place.location}: {'deleted' if whole else 'the rest of it is deleted'}"
     result({"deleted": place.location}, text, as_json=as_json)

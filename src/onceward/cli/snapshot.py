@@ -94,7 +94,7 @@ def delete(
     """Delete a snapshot, or what an interrupted deletion has left of it. Topics and homes are not touched."""
     place = Place.at(snapshot)
     if not yes:
-        typer.confirm(f"Delete {place.location!a} for ever?", abort=True, err=True)
+        typer.confirm(f"Delete {place.location!a} permanently?", abort=True, err=True)
     deleting.delete(place)
     result({"deleted": place.location}, f"{place.location}: deleted", as_json=as_json)
 

@@ -17,7 +17,7 @@ from onceward.apps.ads.world.judge import (
     Finding,
     Judgement,
 )
-from onceward.demo import page_bars, page_bill, page_timeline, report
+from onceward.demo import page_bars, page_bill, page_glance, page_timeline, report
 from onceward.demo.page_text import OURS, SPARKS, text
 from onceward.demo.trial import Findings
 from onceward.proof.chaos.report_words import counted, duration, listed
@@ -31,6 +31,10 @@ _KEPT: Final = {
     "PostgreSQL tables": {SERVED_MINUTES: words.MINUTES, SERVED_ORDERS: words.ATTRIBUTED},
     "History in Delta": {HISTORY_MINUTES: words.MINUTES, HISTORY_ORDERS: words.ATTRIBUTED},
 }
+_MEANS: Final = (
+    "Lost: in the truth, and not there. Twice: there more often than in the truth. Wrong: there, with another value "
+    "than in the truth, such as a minute whose clicks were counted from records that were there twice."
+)
 _COUNTS: Final = ("expected", "seen", "lost", "twice", "wrong")
 
 
@@ -55,10 +59,11 @@ def html(found: Findings) -> str:
             '<meta name="viewport" content="width=device-width,initial-scale=1">',
             f"<title>Onceward: {text(title)}</title><style>{style}</style></head><body>",
             _banner(found),
+            page_glance.cards(found),
             _section("What each campaign owes", _note(report.about_sparks(found)), page_bill.table(rows)),
-            _section(off, _note("In money of the campaign's currency."), page_bars.chart(rows)),
+            _section(off, page_bars.charts(rows)),
             _section("What was visible when", page_timeline.chart(found)),
-            _section("Every output against the truth", _outputs(found)),
+            _section("Every output against the truth", _note(_MEANS), _outputs(found)),
             _section("Once more", _again(found)),
             "</body></html>\n",
         ]

@@ -1,4 +1,7 @@
-"""By how much each bill is off, as bars: names are text, and places along the axis are percentages of the width."""
+"""By how much bills are off, as bars: a chart for each currency, and none for what is right.
+
+Names are text, and places along the axis are percentages of the width.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -24,23 +27,50 @@ class _Scale:
 
     @property
     def length(self) -> int:
-        return max(1, self.at[-1] - self.at[0])  # where nothing is off, there is only a zero
+        return self.at[-1] - self.at[0]
 
 
-def chart(bill: Sequence[Row]) -> str:
-    off = [line.off_cents for row in bill for line in row.sides]
-    scale = _Scale(ticks(min(0, *off), max(0, *off), _TICKS) if any(off) else [0])
-    sides = max((len(row.sides) for row in bill), default=1)
-    tall = sides * _STEP + _GAP
+def charts(bill: Sequence[Row]) -> str:
+    """Amounts of two currencies have no common length; what is right is told in words."""
+    sides = [number for number in range(_count(bill)) if any(row.sides[number].off_cents for row in bill)]
+    off = [row for row in bill if any(line.off_cents for line in row.sides)]
+    drawn = [
+        _chart(currency, [row for row in off if row.currency == currency], sides)
+        for currency in sorted({row.currency for row in off})
+    ]
+    notes = (f'<p class="note">{text(said, 500)}</p>' for said in _right(bill, off, sides))
+    return "".join([*notes, *drawn, _legend(sides) if drawn else ""])
+
+
+def _right(bill: Sequence[Row], off: Sequence[Row], sides: Sequence[int]) -> Iterator[str]:
+    names = list(SIDES.values())[: _count(bill)]
+    exact = [name for number, name in enumerate(names) if number not in sides]
+    if exact:
+        yield f"{' and '.join(exact)}: every bill is right, to the cent. There is nothing to draw."
+    if off and (right := [row.name for row in bill if row not in off]):
+        which = names[sides[0]] if len(sides) == 1 else "both sides"
+        yield f"Right on {which} too: {', '.join(right)}."
+
+
+def _count(bill: Sequence[Row]) -> int:
+    return max((len(row.sides) for row in bill), default=1)
+
+
+def _chart(currency: str, bill: Sequence[Row], sides: Sequence[int]) -> str:
+    off = [row.sides[number].off_cents for row in bill for number in sides]
+    scale = _Scale(ticks(min(0, *off), max(0, *off), _TICKS))
+    tall = len(sides) * _STEP + _GAP
     height = _AXIS + tall * len(bill)
     names = "".join(_name(row, tall) for row in bill)
-    groups = "".join(_group(row, scale, _AXIS + tall * number) for number, row in enumerate(bill))
+    groups = "".join(_group(row, sides, scale, _AXIS + tall * number) for number, row in enumerate(bill))
     before, after = (max(map(len, map(difference, part)), default=0) for part in _by_sign(off))
+    label = f"Differences to the truth in {currency}; the table above says the same"
     return (
+        f'<h3 class="currency-name">{text(currency, 10)}</h3>'
         f'<div class="bars" style="--before:{before}ch;--after:{after}ch">'
         f'<ul class="names" style="padding-top:{_AXIS}px">{names}</ul><div class="plot">'
-        f'<svg height="{height}" role="img" aria-label="Differences to the truth; the table above says the same">'
-        f"{_axis(scale, height)}{groups}</svg></div></div>{_legend(sides)}"
+        f'<svg height="{height}" role="img" aria-label="{text(label)}">'
+        f"{_axis(scale, height)}{groups}</svg></div></div>"
     )
 
 
@@ -51,7 +81,7 @@ def _by_sign(off: Sequence[int]) -> tuple[list[int], list[int]]:
 
 def _name(row: Row, tall: int) -> str:
     name = text(row.name, 80)
-    return f'<li style="height:{tall}px" title="{name}"><b>{name}</b> <span>{text(row.currency, 10)}</span></li>'
+    return f'<li style="height:{tall}px" title="{name}"><b>{name}</b></li>'
 
 
 def _axis(scale: _Scale, height: int) -> str:
@@ -66,13 +96,13 @@ def _axis(scale: _Scale, height: int) -> str:
     return f'<g class="axis">{"".join(drawn)}</g>'
 
 
-def _group(row: Row, scale: _Scale, top: int) -> str:
+def _group(row: Row, sides: Sequence[int], scale: _Scale, top: int) -> str:
     # Longer than the picture, which cuts it off: so it reaches the names and the right end.
     edge = f'<line class="edge" x1="-400" x2="4000" y1="{top}" y2="{top}"/>'
     first = top + _GAP // 2 + (_STEP - _BAR) // 2
     bars = (
-        "".join(_bar(style, line, scale, first + number * _STEP))
-        for number, (style, line) in enumerate(zip(SIDES, row.sides, strict=False))
+        "".join(_bar(list(SIDES)[side], row.sides[side], scale, first + number * _STEP))
+        for number, side in enumerate(sides)
     )
     return edge + "".join(bars)
 
@@ -92,11 +122,12 @@ def _bar(style: str, line: BillLine, scale: _Scale, top: int) -> Iterator[str]:
     yield f'<text class="value {side}" x="{end}" dx="{away}" y="{top + _BAR - 2}">{difference(off)}</text>'
 
 
-def _legend(sides: int) -> str:
-    places = ("upper bar: ", "lower bar: ") if sides > 1 else ("",)
+def _legend(sides: Sequence[int]) -> str:
+    places = ("upper bar: ", "lower bar: ") if len(sides) > 1 else ("",)
+    styles = [list(SIDES)[number] for number in sides]
     items = "".join(
         f'<li><svg width="20" height="12" aria-hidden="true"><rect class="bar {style}" x="1" y="1" width="18" '
         f'height="10"/></svg>{place}{text(SIDES[style])}</li>'
-        for place, style in zip(places, SIDES, strict=False)
+        for place, style in zip(places, styles, strict=True)
     )
     return f'<ul class="legend">{items}</ul>'

@@ -126,7 +126,11 @@ def because(found: Findings) -> str:
             f"{killed}, and each of the {found.records:,} records had its effect once: in every topic, in PostgreSQL "
             "and in the Delta table."
         )
-    return " ".join(filter(None, [_told_all(found.ours), _off(found.ours), ALLOWED.get(found.plan.guarantee)]))
+    return " ".join(
+        filter(
+            None, [_told_all(found.ours), why_wrong(found.ours), _off(found.ours), ALLOWED.get(found.plan.guarantee)]
+        )
+    )
 
 
 def about_sparks(found: Findings) -> str:
@@ -137,7 +141,10 @@ def about_sparks(found: Findings) -> str:
         lucky = "were lucky: no kill fell between the writing of a batch and the note that it is done"
         return f"Spark's own sinks {lucky}." if found.kills else "Without a kill the two do not differ: try --kills 4."
     return " ".join(
-        filter(None, ["On Spark's own sinks, killed at the same moments:", _told_all(sparks), _off(sparks)])
+        filter(
+            None,
+            ["On Spark's own sinks, killed at the same moments:", _told_all(sparks), why_wrong(sparks), _off(sparks)],
+        )
     )
 
 
@@ -176,16 +183,30 @@ def _told_all(judged: Judgement) -> str:
 
 
 def _off(judged: Judgement) -> str:
-    """In each currency, summed without signs."""
-    off: Counter[str] = Counter()
-    for line in judged.bill:
-        off[line.currency] += abs(line.off_cents)
-    sums = [f"{currency} {money(cents)}" for currency, cents in sorted(off.items()) if cents]
+    sums = off_by_currency(judged)
     return f"The bills are off by {', '.join(sums)}." if sums else ""
 
 
+def off_by_currency(judged: Judgement) -> list[str]:
+    """Summed without signs; only currencies in which a bill is off."""
+    off: Counter[str] = Counter()
+    for line in judged.bill:
+        off[line.currency] += abs(line.off_cents)
+    return [f"{currency} {money(cents)}" for currency, cents in sorted(off.items()) if cents]
+
+
+def why_wrong(judged: Judgement) -> str:
+    """How a row can have a wrong value though nobody wrote nonsense; empty where none has."""
+    if not any(it.wrong for it in judged.findings):
+        return ""
+    return (
+        "A wrong value is nearly always a sum: a minute's clicks, or the ad that an order is owed to, worked out by "
+        "the next pipeline from records that were there twice, or not at all."
+    )
+
+
 def _told(finding: Finding) -> str:
-    counts = {"lost": finding.lost, "twice": finding.duplicated, "wrong": finding.wrong}
+    counts = {"lost": finding.lost, "twice": finding.duplicated, "with a wrong value": finding.wrong}
     return f"{finding.output}: " + ", ".join(f"{count:,} {word}" for word, count in counts.items() if count)
 
 

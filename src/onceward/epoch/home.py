@@ -107,7 +107,7 @@ def is_in_memory(location: str | Path) -> bool:
 
 
 def too_wide(path: Path) -> str | None:
-    """A home that other users may change or read. It is told, not mended: somebody may have meant it so."""
+    """A home that other users may change or read. It is reported, not changed: somebody may have meant it so."""
     try:
         mode = path.stat().st_mode & 0o777
     except OSError:  # there is none yet; ours are made with 0700

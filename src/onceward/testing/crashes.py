@@ -98,7 +98,7 @@ class Crashes:
         rehearsal.start().expect_last_commit(0, "after a commit() that was refused")
 
     def test_a_crash_after_the_commit_is_noticed(self, rehearsal: Rehearsal) -> None:
-        """Requirement B10: the sink tells that the epoch is out, and committing it again adds nothing."""
+        """Requirement B10: the sink tells that the epoch is committed, and committing it again adds nothing."""
         process = rehearsal.start()
         prepared = process.run(0, range(10))
         heir = rehearsal.start()

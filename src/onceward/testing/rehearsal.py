@@ -130,7 +130,7 @@ class Process:
         self.sink.commit(prepared.context, prepared.committable)
 
     def decide_for_good(self, prepared: Prepared) -> Prepared:
-        """Until it is out. A sink that decides may prove that a try did not happen: it is redone, as the pipeline does.
+        """Until it is committed. A sink that decides may prove that a try did not happen: then it is redone.
 
         A Kafka transaction, for instance, may be ended by a zombie that asks for its own one.
         """
@@ -218,7 +218,7 @@ class Rehearsal:
         assert left == [], f"{when}, this is left behind: {left}"
 
     def close(self) -> None:
-        """The test is over: let go of connections, newest first, as the older ones may wait for it."""
+        """The test is over: close connections, newest first, as the older ones may wait for it."""
         for process in reversed(self.processes):
             process.sink.close()
 

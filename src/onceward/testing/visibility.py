@@ -140,7 +140,7 @@ class Visibility:
         rehearsal.expect_visible(range(20), when="after looks from outside")
 
     def test_another_lineage_is_not_taken_for_committed(self, rehearsal: Rehearsal) -> None:
-        """Work is known by lineage and epoch: a new lineage's rows are put out or refused, never passed over."""
+        """Work is known by lineage and epoch: a new lineage's rows are committed or refused, never passed over."""
         rehearsal.start().run(0, range(10))
         with suppress(OncewardError):  # to refuse is fine
             process = rehearsal.start(lineage=uuid.uuid4().hex)

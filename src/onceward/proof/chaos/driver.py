@@ -116,7 +116,7 @@ class Driver:
             self._process.stdin.close()
 
     def terminate(self) -> None:
-        """SIGTERM: it finishes the epoch in hand."""
+        """SIGTERM: it finishes the running epoch."""
         self._process.terminate()
 
     def ended(self) -> tuple[str, str]:

@@ -107,7 +107,7 @@ class Lives:
         after_s = life.after_s if not life.point else 0.0
         if not idle or back_at is None or time.monotonic() - back_at < after_s:
             return False
-        # Spark's own sink has no named points: it is killed when an epoch's first records are out.
+        # Spark's own sink has no named points: it is killed when an epoch's first records are visible.
         return self.places.guarantee != SPARK or self.shown() > self._shown_then
 
     def _end(self, driver: Driver, life: Life) -> None:

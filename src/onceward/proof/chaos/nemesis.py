@@ -23,7 +23,7 @@ class Strike:
 
     target: Literal["worker", "executor", "broker", "postgres", "network"]
     how: Literal["kill", "pause"] | Network
-    seconds: float = 0.0  # until it is mended
+    seconds: float = 0.0  # until it is repaired
     node: int = 1  # of the brokers
     api: int = 0  # whose answer or request is lost
     direction: Literal["answers", "requests"] = "answers"  # which half is closed

@@ -81,7 +81,7 @@ def _facts(result: Result) -> str:
             f"p50 {words.seconds(result.recovery_s(50))}, max {words.seconds(longest)}",
         ),
         ("Epochs in doubt", f"{result.resolved:,}", words.doubts(result).partition(", ")[2] or words.doubts(result)),
-        ("Aborted records seen", f"{result.watched.get('aborted', 0):,}", words.teeth(result).partition(": ")[2]),
+        ("Aborted records", f"{result.watched.get('aborted', 0):,}", words.thrown_away(result)),
         ("Seed", str(result.seed), "the command below does it again"),
     ]
     return f'<dl class="facts">{"".join(_fact(*cell) for cell in cells)}</dl>'
@@ -125,7 +125,7 @@ def _checkers(result: Result) -> str:
 
 def _judged(name: str, found: Sequence[str]) -> str:
     checker = CHECKERS.get(name)
-    looks_for = _text((checker.__doc__ or "") if checker else "")
+    looks_for = _text((checker.__doc__ or "") if checker else "", 600)
     about = f'<div class="about">{looks_for}</div>' if looks_for else ""
     if not found:
         return f'<td class="passed">✓ passed</td><td>{about}</td>'

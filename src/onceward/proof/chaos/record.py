@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Literal
 
-# start: a driver process was started; fault: something was broken; heal: it was mended again; back: an epoch was
+# start: a driver process was started; fault: something was broken; heal: it was repaired again; back: an epoch was
 # committed again after the loss of a driver (`seconds`: since then); epoch: epoch `number` was seen committed; end: a
 # driver ended by itself.
 Kind = Literal["start", "fault", "heal", "back", "epoch", "end"]

@@ -56,7 +56,7 @@ def _facts(result: Result) -> Iterator[tuple[str, str]]:
     yield "epochs", f"{result.epochs:,}"
     yield "recovery", _recovery(result)
     yield "in doubt", words.doubts(result)
-    yield "watched", "; ".join(part for part in (_seen(result), words.teeth(result)) if part)
+    yield "watched", "; ".join(part for part in (_seen(result), words.thrown_away(result)) if part)
     yield "seed", str(result.seed)
     yield "again", result.command
 

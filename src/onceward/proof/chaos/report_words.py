@@ -28,9 +28,9 @@ EXCUSED: Final[Mapping[str, frozenset[str]]] = {
     "at-most-once": frozenset({"no-loss", "atomic-visibility", "decided-before-visible", "sinks-agree"}),
 }
 _MEANS: Final[Mapping[str, str]] = {
-    "at-least-once": "Duplicates are what at-least-once means: a restart writes the epoch that was in hand again",
-    "spark": "Duplicates are what Spark's own sink means by at-least-once: a restart writes the batch in hand again",
-    "at-most-once": "Loss is what at-most-once means: a restart passes over the epoch that was in hand",
+    "at-least-once": "Duplicates are what at-least-once means: a restart writes the epoch that was under way again",
+    "spark": "Duplicates are what Spark's own sink means by at-least-once: a restart writes the last batch again",
+    "at-most-once": "Loss is what at-most-once means: a restart skips the epoch that was under way",
 }
 _ALLOWS: Final[Mapping[str, str]] = {
     "at-least-once": "At-least-once allows duplicates; these faults caused none.",
@@ -88,7 +88,7 @@ def meaning(result: Result) -> str:
     return _ALLOWS.get(result.guarantee, "") if result.checked else ""
 
 
-def teeth(result: Result) -> str:
+def thrown_away(result: Result) -> str:
     """Did the faults hurt? What the control without isolation saw of work that was thrown away."""
     if not result.watched:
         return "nobody watched"
@@ -96,7 +96,10 @@ def teeth(result: Result) -> str:
         return "no transactions: what is written is seen at once"
     aborted = result.watched.get("aborted", 0)
     if aborted:
-        return f"{counted(aborted, 'aborted record')} passed the read_uncommitted control: the faults had teeth"
+        return (
+            f"{counted(aborted, 'record')} of aborted epochs seen by the read_uncommitted control: the faults hit "
+            "epochs that were being written"
+        )
     return "the read_uncommitted control saw no aborted record: no fault hit an epoch that had written"
 
 

@@ -21,7 +21,7 @@ COMMIT: Final = b"COMMIT"
 
 
 class Striker:
-    """Breaks parts of the stack. What takes time to mend is mended in the background, while the run goes on."""
+    """Breaks parts of the stack. What takes time to repair is repaired in the background, while the run goes on."""
 
     def __init__(self, stack: Stack, seen: Seen) -> None:
         self._stack, self._seen = stack, seen

@@ -91,7 +91,7 @@ def require_untouched(spark: SparkSession, tag: str) -> None:
     """Raise `Poisoned` unless every task of the tagged jobs ran exactly once.
 
     A stage that Spark runs again after lost shuffle files starts its tasks at attempt 0, and a writer there
-    would send other bytes under known sequences, which brokers drop without a word. Only the driver can see
+    would send other bytes under known sequences, which brokers drop silently. Only the driver can see
     it. The status store is fed in order, so once it knows that a job has ended it knows all its tasks.
     """
     context = spark.sparkContext

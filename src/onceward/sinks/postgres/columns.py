@@ -162,7 +162,7 @@ def _form(oid: int, category: str, *, is_enum: bool) -> Form:
 
 
 def _scale_fits(data_type: spark.DataType, form: Form, column: Column) -> bool:
-    """Whether a numeric with a scale of its own keeps all digits; the server would round without a word."""
+    """Whether a numeric with a scale of its own keeps all digits; the server would round silently."""
     if form is not Form.NUMERIC or column.modifier < 4:
         return True
     scale = data_type.scale if isinstance(data_type, spark.DecimalType) else 0

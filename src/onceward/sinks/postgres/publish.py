@@ -70,7 +70,7 @@ class Plan:
         source = "no rows" if self.table is None else f"its {self.rows} rows in {Table(self.schema, self.table)}"
         return (
             f"epoch {self.epoch} is decided, and {source} could not be moved to {self.target}; nothing is lost, and "
-            "the next start goes on with it once the cause is mended"
+            "the next start goes on with it once the cause is removed"
         )
 
 
