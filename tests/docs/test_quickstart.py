@@ -99,9 +99,8 @@ def test_the_readme_is_short_and_its_links_lead_somewhere() -> None:
     """I7."""
     text = README.read_text("utf-8")
     assert len(text.splitlines()) <= 150
-    for page in [README, *README.parent.glob("docs/*.md")]:
-        for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text("utf-8")):
-            assert (page.parent / link).exists(), f"{page.name}: {link}"
+    for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", text):  # those of other pages: the site's build
+        assert (README.parent / link).exists(), link
 
 
 def test_no_command_of_the_quickstart_has_a_comment_behind_it() -> None:
