@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,8 @@ from support.waiting import eventually
 
 RECORDS = 60_000  # of 200 bytes: an epoch of 12 MB goes over tasks
 PADDING = "." * 180
+DEADLINE_S = 240.0  # seven JVMs share the machine
+pytestmark = pytest.mark.timeout(600)
 
 JOB = """
 import beside
@@ -29,7 +32,8 @@ def marked(text):
     return text + beside.mark()
 
 def build(spark):
-    events = ow.read_kafka(spark, {bootstrap!r}, topics=[{source!r}])
+    whole = {{"minOffsetsPerTrigger": "60000", "maxTriggerDelay": "15m"}}  # a batch is one epoch
+    events = ow.read_kafka(spark, {bootstrap!r}, topics=[{source!r}], options=whole)
     return ow.Pipeline({name!r}, home={home!r}, source=events).to(
         ow.KafkaSink({bootstrap!r}, topic={target!r}),
         rows=lambda batch: batch.select("key", marked(F.col("value").cast("string")).alias("value")))
@@ -107,7 +111,7 @@ def test_a_worker_that_lacks_the_interpreter_or_the_package_is_named_at_the_star
         cluster.own(host).joinpath("bin").mkdir(exist_ok=True)
     cluster.own(WORKERS[0]).joinpath("bin/python3").symlink_to(PYTHON)
     job.start(*options(cluster, {"spark.pyspark.python": str(cluster.private / "bin/python3")}))
-    assert job.wait() == 1
+    assert job.wait(DEADLINE_S) == 1
     said = job.text()
     assert "2 of 2 Spark executors cannot run Onceward's tasks" in said, said
     assert f"{WORKERS[0]} (executor " in said
@@ -124,6 +128,10 @@ def paused(cluster: StandaloneCluster, host: str) -> Path:
     return cluster.own(host) / "paused"
 
 
+def _is_paused(job: Driver, cluster: StandaloneCluster, host: str) -> bool:
+    return job.alive() and paused(cluster, host).exists()
+
+
 def committed(job: Driver, kafka: Kafka, topic: str, batches: int) -> None:
     """Records and the end marker of each transaction take offsets; what is aborted takes some, too."""
 
@@ -131,7 +139,7 @@ def committed(job: Driver, kafka: Kafka, topic: str, batches: int) -> None:
         ends = sum(kafka.end_offsets(topic, "read_committed").values())
         return job.alive() and ends >= batches * RECORDS and len(kafka.read(topic)) == batches * RECORDS
 
-    eventually(all_there, f"{batches} batches", every_s=0.3)
+    eventually(all_there, f"{batches} batches", DEADLINE_S, every_s=0.3)
 
 
 STATEFUL = """
@@ -152,7 +160,7 @@ def test_state_in_a_home_that_workers_do_not_share_is_refused_at_the_start(
     topics = {"source": kafka.topic(1), "target": kafka.topic(1)}
     job = driver(STATEFUL.format(bootstrap=kafka.bootstrap, **topics, name=name, home=str(place / name)))
     job.start(*options(cluster, shipped(environment)), "--once")
-    assert job.wait() == 1
+    assert job.wait(DEADLINE_S) == 1
     assert f"its {place} is not the driver's, and the query keeps its state there" in job.text(), job.text()
     assert not (place / name).exists()
 
@@ -177,7 +185,7 @@ def test_files_in_a_folder_that_workers_do_not_share_are_never_lost_in_silence(
         FILES.format(bootstrap=kafka.bootstrap, source=source, target=str(target), name=name, home=str(place / name))
     )
     job.start(*options(cluster, shipped(environment)), "--once")
-    assert job.wait() == 1
+    assert job.wait(DEADLINE_S) == 1
     assert "must be on a file system that the driver and all executors share" in job.text(), job.text()
     assert list(target.glob("epoch=*")) == []
 
@@ -228,7 +236,8 @@ def test_an_executor_and_a_whole_worker_are_killed_in_the_middle_of_an_epoch_and
     for number, (host, strike) in enumerate(zip(WORKERS, (cluster.kill_executor, cluster.kill_worker), strict=True)):
         paused(cluster, host).unlink()
         kafka.feed(source, batch(number + 1))
-        eventually(lambda host=host: job.alive() and paused(cluster, host).exists(), f"{host} is writing")  # type: ignore[misc]
+        standing_still = partial(_is_paused, job, cluster, host)
+        eventually(standing_still, f"{host} stands still while it writes", DEADLINE_S)
         strike(host)
         committed(job, kafka, target, number + 2)
     assert sorted(kafka.values(target)) == sorted(f"{value}!" for it in range(3) for _, value in batch(it))

@@ -31,6 +31,7 @@ from support.waiting import eventually
 PYTHON = str(Path(sys.base_prefix) / "bin" / f"python3.{sys.version_info.minor}")  # the workers' own
 WORKERS = ("127.0.0.2", "127.0.0.3")
 EXECUTOR = "CoarseGrainedExecutorBackend"
+LEFT_OUT = {"..", "__pycache__", "tests", "include"}
 PACKED = ("google-crc32c", "kafka-python", "msgspec", "numpy", "pyarrow")  # what tasks of the Kafka sink need
 
 
@@ -52,7 +53,7 @@ def packed_environment(target: Path) -> Path:
         archive.add(source, "onceward", filter=lambda it: None if "__pycache__" in it.name else it)
         for name in PACKED:
             for file in distribution(name).files or []:
-                if not {"..", "__pycache__", "tests", "include"} & set(file.parts):
+                if not LEFT_OUT & set(file.parts) and "flight" not in file.name:
                     archive.add(str(file.locate()), str(file))
     return target
 
