@@ -9,6 +9,7 @@ import typer
 from onceward.cli.output import progress
 
 LEVELS: Final = ("debug", "info", "warning", "error")
+ECHOES: Final = ("py4j", "SQLQueryContextLogger", "DataFrameQueryContextLogger")  # print what is raised anyway
 
 LogLevel = Annotated[
     str, typer.Option("--log-level", metavar="|".join(LEVELS), help="What of Onceward's own log is shown.")
@@ -43,3 +44,7 @@ def set_up(level: str, file: Path | None, *, quiet: bool = False) -> None:
         written.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
         handlers.append(written)
     log.handlers[:] = handlers
+    for name in ECHOES:
+        echo = logging.getLogger(name)
+        echo.propagate = False
+        echo.handlers[:] = handlers[1:] or [logging.NullHandler()]
