@@ -129,3 +129,25 @@ def test_a_reset_waits_for_nobody_who_lives_and_finishes_no_ones_epoch(job: Job,
         job.pipeline().reset(take_over=True)
     run(job.pipeline(), take_over=True)
     job.require(Counter([1, 2]))
+
+
+def test_each_source_begins_with_the_offsets_of_its_own_topics(
+    spark: SparkSession, kafka: Kafka, name: str, tmp_path: Path
+) -> None:
+    """I3: several sources, one of them twice, beside one of another kind: numbered as Spark numbers them."""
+    one, other, target = kafka.topic(1), kafka.topic(1), kafka.topic(1)
+    kafka.feed(one, [(None, value) for value in ("1", "2")])
+    kafka.feed(other, [(None, value) for value in ("10", "20", "30")])
+
+    def pipeline() -> ow.Pipeline:
+        first, second = (ow.read_kafka(spark, kafka.bootstrap, topics=[it]).select("value") for it in (one, other))
+        files = spark.readStream.schema("value binary").parquet(str(tmp_path / "input"))
+        rows = files.union(second).union(first.union(first))
+        return ow.Pipeline(name, home=tmp_path / "home", source=rows).to(ow.KafkaSink(kafka.bootstrap, topic=target))
+
+    (tmp_path / "input").mkdir()
+    run(pipeline())
+    assert sorted(kafka.values(target)) == ["1", "1", "10", "2", "2", "20", "30"]
+    pipeline().reset(offsets={(one, 0): 1, (other, 0): 2})
+    run(pipeline())
+    assert sorted(kafka.values(target)[7:]) == ["2", "2", "30"]
