@@ -60,6 +60,7 @@ def test_every_crash_point_is_named_in_the_architecture() -> None:
         *crashpoints.WITH_A_LOOKUP,
         *crashpoints.OF_SAVEPOINTS,
         *crashpoints.OF_RESTORES,
+        *crashpoints.OF_RESETS,
         *crashpoints.OF_SNAPSHOTS,
     )
     points = (*crashpoints.POINTS, *apart)
