@@ -20,6 +20,11 @@ def whole(pattern: str) -> str:
     return f"^(?:{pattern})$"
 
 
+def said(told: str) -> str:
+    """As the user has said it, for messages."""
+    return told.removeprefix("^(?:").removesuffix(")$") if told.startswith("^(?:") and told.endswith(")$") else told
+
+
 def matches(told: str, topic: str) -> bool:
     """Whether Spark's source reads a topic by this expression, wherever in the name it is found."""
     return re.search(told, topic) is not None

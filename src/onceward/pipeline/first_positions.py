@@ -15,7 +15,7 @@ from onceward.kafka import copies
 from onceward.kafka.copies import topic as in_copy
 from onceward.kafka.listing import topic_names
 from onceward.kafka.offsets import LATEST, offsets
-from onceward.kafka.patterns import matches
+from onceward.kafka.patterns import matches, said
 from onceward.kafka.wire import Cluster, Wire
 
 Offsets: TypeAlias = Mapping[str, Mapping[int, int]] | Mapping[tuple[str, int], int]
@@ -119,7 +119,7 @@ def _offset(topic: str, partition: Any, offset: Any) -> int:
 def _json(told: dict[str, dict[int, int]], topics: Collection[str], pattern: str) -> str:
     strange = sorted(it for it in told if not (matches(pattern, in_copy(it)) if pattern else it in topics))
     if strange:
-        read = f"pattern {pattern!r} does not fit" if pattern else f"topics= ({', '.join(topics)}) does not have"
+        read = f"pattern {said(pattern)!r} does not fit" if pattern else f"topics= ({', '.join(topics)}) does not have"
         raise ConfigurationError(f"starting= names topic {strange[0]!r}, which {read}")
     if silent := sorted(set(topics) - told.keys()):
         raise ConfigurationError(

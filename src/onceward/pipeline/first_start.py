@@ -7,6 +7,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame
 
 from onceward.errors import ConfigurationError
+from onceward.kafka.patterns import said
 from onceward.pipeline.first_positions import silent_about
 from onceward.pipeline.java_admin import Described, JavaAdmin, java_admin, reason
 from onceward.pipeline.source import sources
@@ -20,7 +21,7 @@ def require_first_positions(frame: DataFrame) -> None:
     Later starts go on where the last one ended, so that a topic which has got more partitions is no error then.
     """
     for name, options in sources(frame):
-        if name != "kafka":
+        if name != "kafka" or options.keys().isdisjoint({"subscribe", "subscribepattern"}):
             continue
         told = options.get("startingoffsets", "")
         if not told.startswith("{") and "subscribepattern" not in options:
@@ -35,7 +36,7 @@ def require_first_positions(frame: DataFrame) -> None:
 def _require_there(admin: JavaAdmin, told: dict[str, dict[str, int]] | None) -> None:
     topics = admin.topics()
     if not topics:
-        log.warning("no topic fits %s yet: waiting for one", admin.options["subscribepattern"])
+        log.warning("no topic fits the pattern %r yet: waiting for one", said(admin.options["subscribepattern"]))
     if told is None:
         return
     places: dict[tuple[str, int], int] = {}

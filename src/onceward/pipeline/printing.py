@@ -64,3 +64,8 @@ def _cells(entry: Entry) -> list[str]:
 def as_html(title: str, lines: Iterable[str]) -> str:
     """A title and a few words about it."""
     return f"<b>{escape(one_line(title))}</b><br>{'<br>'.join(escape(one_line(line)) for line in lines)}"
+
+
+def counted_as(number: int, what: str) -> str:
+    """One epoch, two epochs."""
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"

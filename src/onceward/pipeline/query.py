@@ -20,7 +20,7 @@ from onceward.errors import HomeMismatch, OncewardError, PipelineFenced
 from onceward.pipeline.explaining import explained
 from onceward.pipeline.lost_input import input_lost
 from onceward.pipeline.opening import Opened, now
-from onceward.pipeline.printing import Epochs, as_html
+from onceward.pipeline.printing import Epochs, as_html, counted_as
 from onceward.savepoint.creating import create
 from onceward.watching.sight import Sight
 
@@ -71,8 +71,8 @@ class Query:
         """What is known here; Spark is not asked, which may be gone."""
         done = self._runner.finished
         last = [f"last epoch {done[-1].epoch} at {done[-1].finished_at[:19].replace('T', ' ')}"] if done else []
-        counted = f"{self.epochs_committed} epochs committed and {self.rows_read} rows read since its start"
-        return [self._state(), counted, *last]
+        epochs, rows = counted_as(self.epochs_committed, "epoch"), counted_as(self.rows_read, "row")
+        return [self._state(), f"{epochs} committed and {rows} read since its start", *last]
 
     def _state(self) -> str:
         failure = self._fenced or self._runner.failure

@@ -12,7 +12,7 @@ from pyspark.sql.streaming.readwriter import DataStreamReader
 from onceward.errors import ConfigurationError, SecretUnavailable, SourceNotReplayable
 from onceward.kafka import copies
 from onceward.kafka.copies import topic
-from onceward.kafka.patterns import matches, whole
+from onceward.kafka.patterns import matches, said, whole
 from onceward.kafka.wire import Cluster
 from onceward.pipeline.first_positions import Starting, spark_offsets
 from onceward.secret import is_reference, looked_up, reference_of
@@ -161,8 +161,8 @@ def require_not_its_own_output(frame: DataFrame, bootstrap: str, topics: Iterabl
         for name in topics:
             if matches(told, name):
                 raise ConfigurationError(
-                    f"the source's pattern {told} fits {name!r}, which this pipeline writes: it would read its own "
-                    "output again and again. Give the output a name that the pattern does not fit, or name the "
+                    f"the source's pattern {said(told)!r} fits {name!r}, which this pipeline writes: it would read its "
+                    "own output again and again. Give the output a name that the pattern does not fit, or name the "
                     "source's topics: topics=[...]"
                 )
 

@@ -16,7 +16,7 @@ from onceward.epoch.source_topics import FILE, SourceTopics, ids_in
 from onceward.epoch.storage import Storage
 from onceward.errors import BrokerUnreachable, SourceRemoved, SourceReplaced, TopicUnusable
 from onceward.kafka.listening import require_listening
-from onceward.kafka.patterns import matches
+from onceward.kafka.patterns import matches, said
 from onceward.pipeline.java_admin import TIMEOUT_MS, java_admin, reason
 from onceward.pipeline.source import sources
 
@@ -108,10 +108,10 @@ def _ask(spark: SparkSession, options: Mapping[str, str], topics: Collection[str
             described = admin.describe(admin.topics() if topics is None else topics)
         except Py4JJavaError as error:
             if topics is None:
-                _refuse(error, f"the topics that fit {options['subscribepattern']}", where)
+                _refuse(error, f"the topics that fit {said(options['subscribepattern'])!r}", where)
             log.warning(
-                "the topics that fit %s could not be listed, so whether one was deleted and made again is not compared "
-                "at this start: %s", options["subscribepattern"], reason(error),
+                "the topics that fit %r could not be listed, so whether one was deleted and made again is not compared "
+                "at this start: %s", said(options["subscribepattern"]), reason(error),
             )  # fmt: skip
             return {}
         found = {}

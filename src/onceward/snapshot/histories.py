@@ -15,7 +15,7 @@ from onceward.epoch.source_topics import FILE as SOURCES
 from onceward.epoch.source_topics import ids_in
 from onceward.epoch.storage import Storage
 from onceward.errors import ConfigurationError, InvalidName, LedgerCorrupt, SnapshotUnusable
-from onceward.kafka.patterns import matches
+from onceward.kafka.patterns import matches, said
 from onceward.savepoint.creating import NEWEST, require_savable, savable_epochs
 from onceward.sinks.kafka.boundaries import IDS, boundaries_in, topic_ids_in, written_in
 from onceward.snapshot.cut import Channel, Epoch, History, NoCut
@@ -112,8 +112,8 @@ def require_named(observed: Iterable[Observed]) -> None:
             for pattern, topic in ((it, topic) for it in reader.patterns for topic in sorted(writer.writes)):
                 if matches(pattern, topic):
                     raise SnapshotUnusable(
-                        f"pipeline {reader.name!r} reads by the pattern {pattern}, which fits topic {topic!r} of "
-                        f"pipeline {writer.name!r}: what is on its way there can only be saved where topics are named. "
+                        f"pipeline {reader.name!r} reads by the pattern {said(pattern)!r}, which fits topic {topic!r} "
+                        f"of pipeline {writer.name!r}: what is on its way can only be saved where topics are named. "
                         "Let it read topics=[...], or leave one of the two out."
                     )
 
