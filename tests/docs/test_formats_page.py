@@ -9,6 +9,7 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
+import fastavro
 import pytest
 from google.protobuf import (  # type: ignore[import-untyped] # it ships no types
     descriptor_pb2,
@@ -72,7 +73,6 @@ def framed(number: int, payload: bytes) -> bytes:
 
 def test_avro_is_read_with_the_schema_that_it_was_written_with(spark: SparkSession, kafka: Kafka, page: Path) -> None:
     """I7: several versions in one topic; what cannot be read is a dead letter with its reason."""
-    fastavro = pytest.importorskip("fastavro", reason="an own choice of who reads Avro: pip install fastavro")
 
     def written(number: int, **click: Any) -> bytes:
         data = BytesIO()
