@@ -8,6 +8,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 import onceward as ow
+from onceward.cli import jars
+from onceward.errors import OncewardError
 from onceward.jars import classes
 from onceward.pipeline import archive
 from onceward.servers.broker import archive as archive_of_broker
@@ -65,3 +67,19 @@ def test_setup_has_made_one_and_the_jvm_does_without_one_that_is_broken(tmp_path
     )
     told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert told.stdout.strip() == "3"
+
+
+def test_without_an_archive_the_jars_are_fetched_all_the_same(
+    cache: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """On a machine that is too busy to make one in time."""
+
+    def too_slow(*_: object, **__: object) -> None:
+        raise subprocess.TimeoutExpired("java", 300)
+
+    monkeypatch.setattr(subprocess, "run", too_slow)
+    with pytest.raises(OncewardError, match="did not start and end within 300 s"):
+        archive.make(lambda _: None)
+    assert jars._archived(archive.make) is None
+    assert "Starts take longer without it" in capsys.readouterr().err
+    assert not archive.archive().exists()

@@ -1,8 +1,12 @@
 """`onceward jars`: the locked jars in the user's cache."""
 
+from collections.abc import Callable
+from pathlib import Path
+
 import typer
 
 from onceward.cli.output import EXIT_FAILED, AsJson, progress, result
+from onceward.errors import OncewardError
 from onceward.jars.cache import altered, cache_root, folder_of, jars_of
 from onceward.jars.lock import BROKER, CONNECTOR, JarLock
 
@@ -20,9 +24,18 @@ def fetch(*, as_json: AsJson = False) -> None:
     from onceward.servers.broker import archive as archive_of_broker
 
     count = sum(len(jars_of(lock, progress)) for lock in _locks())
-    classes = [str(made) for made in (archive.make(progress), archive_of_broker.make(progress))]
+    classes = [str(made) for make in (archive.make, archive_of_broker.make) if (made := _archived(make)) is not None]
     facts = {"jars": count, "path": str(cache_root()), "classes": classes}
     result(facts, f"{count} jars in {cache_root()}", as_json=as_json)
+
+
+def _archived(make: Callable[[Callable[[str], None]], Path]) -> Path | None:
+    """An archive only saves time: without one a JVM starts as any other does."""
+    try:
+        return make(progress)
+    except OncewardError as error:
+        progress(f"{error}. Starts take longer without it; `onceward jars fetch` tries again.")
+        return None
 
 
 @app.command()

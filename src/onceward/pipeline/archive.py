@@ -51,7 +51,11 @@ def make(report: Callable[[str], None]) -> Path:
     def run(fresh: Path, folder: Path) -> str:
         report("archiving Spark's classes, so that drivers start in half the time (once, about half a minute)")
         command = [sys.executable, "-c", WARM_UP, " ".join(classes.make_at(fresh)), f"{folder}/checkpoint"]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=TIMEOUT_S, cwd=folder)
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=TIMEOUT_S, cwd=folder)
+        except subprocess.TimeoutExpired:
+            fresh.unlink(missing_ok=True)
+            return f"Spark did not start and end within {TIMEOUT_S:.0f} s"
         if done.returncode != 0:
             fresh.unlink(missing_ok=True)  # of a run that broke off
         return done.stderr[-2000:] or done.stdout[-2000:]
