@@ -56,7 +56,7 @@ def command_line() -> str:
     about = (
         "Made from the commands' own help. `--json` prints one JSON object as the last line of standard output; "
         "progress goes to standard error. Exit codes: 0 fine, 1 failed, 2 wrong usage, 3 a violation of the guarantee "
-        "was found."
+        "was found, 4 failed and a restart does not help."
     )
     return "\n".join(["# Command line", "", about, "", *_commands(top, "onceward", 2)])
 
