@@ -9,7 +9,8 @@ import typer
 from onceward.cli.output import progress
 
 LEVELS: Final = ("debug", "info", "warning", "error")
-ECHOES: Final = ("py4j", "SQLQueryContextLogger", "DataFrameQueryContextLogger")  # print what is raised anyway
+# PySpark's loggers of what is raised anyway.
+ECHOES: Final = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 
 LogLevel = Annotated[
     str, typer.Option("--log-level", metavar="|".join(LEVELS), help="What of Onceward's own log is shown.")
@@ -44,7 +45,13 @@ def set_up(level: str, file: Path | None, *, quiet: bool = False) -> None:
         written.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
         handlers.append(written)
     log.handlers[:] = handlers
-    for name in ECHOES:
-        echo = logging.getLogger(name)
+
+
+def no_echoes() -> None:
+    """An error is told once, by us; what py4j and PySpark write about it goes into the log's file, if there is one."""
+    from pyspark.logger import PySparkLogger  # heavy, and its loggers must be of its own class
+
+    files = [it for it in logging.getLogger("onceward").handlers if isinstance(it, logging.FileHandler)]
+    for echo in (logging.getLogger("py4j"), *map(PySparkLogger.getLogger, ECHOES)):
         echo.propagate = False
-        echo.handlers[:] = handlers[1:] or [logging.NullHandler()]
+        echo.handlers[:] = files or [logging.NullHandler()]

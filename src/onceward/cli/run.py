@@ -94,6 +94,7 @@ def run(
             tell(sights)
             shown.look(sights)
 
+        logs.no_echoes()
         show = print_traceback if show_traceback else lambda _: None
         with in_our_words(show):
             with in_users_file(str(file)):
