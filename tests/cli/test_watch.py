@@ -2,13 +2,17 @@
 
 import io
 import json
+import logging
 import signal
+from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.logger import PySparkLogger
 from rich.console import Console
 from rich.live import Live
 
+from onceward.cli import logs
 from onceward.cli.tables import printed
 from onceward.cli.watch import JsonLines, LiveView, PlainLines, drawn, view
 from onceward.pipeline.stop_signals import stop_signals
@@ -129,3 +133,28 @@ def test_in_a_terminal_it_is_drawn_from_the_first_look_on_with_lines_above_it() 
     live.stop()
     assert "clicks" in text.getvalue()
     assert "epoch 4: being planned" in text.getvalue()
+
+
+def test_an_error_is_told_once_though_py4j_and_pyspark_log_it_too(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """I4: a user's own lines are not touched, and a log's file has all of it."""
+    root = logging.getLogger()
+    touched = [logging.getLogger("onceward"), logging.getLogger("py4j"), *map(PySparkLogger.getLogger, logs.ECHOES)]
+    before = [(it, it.handlers[:], it.propagate, it.level) for it in touched]
+    filters, kept = root.filters[:], tmp_path / "log"
+    try:
+        logs.set_up("warning", kept)
+        logs.no_echoes()
+        logging.getLogger("py4j.clientserver").error("an exception on the Python side")
+        PySparkLogger.getLogger("DataFrameQueryContextLogger").exception("no column", file="f", line="1")
+        lines = [logging.makeLogRecord({"pathname": f"/x/{it}/a.py"}) for it in ("py4j", "users")]
+        assert [bool(root.filter(line)) for line in lines] == [False, True]
+        logging.getLogger("onceward.epoch").warning("waiting")
+    finally:
+        root.filters[:] = filters
+        for it, handlers, propagate, level in before:
+            it.handlers[:], it.propagate = handlers, propagate
+            it.setLevel(level)
+    assert capsys.readouterr().err == "onceward: waiting\n"
+    assert "an exception on the Python side" in kept.read_text()

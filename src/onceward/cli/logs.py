@@ -51,7 +51,11 @@ def no_echoes() -> None:
     """An error is told once, by us; what py4j and PySpark write about it goes into the log's file, if there is one."""
     from pyspark.logger import PySparkLogger  # heavy, and its loggers must be of its own class
 
-    files = [it for it in logging.getLogger("onceward").handlers if isinstance(it, logging.FileHandler)]
+    files: list[logging.Handler] = [
+        it for it in logging.getLogger("onceward").handlers if isinstance(it, logging.FileHandler)
+    ]
+    # Of a JVM that is gone py4j tells the root logger, where a user's own log may go too: only its lines are left out.
+    logging.getLogger().addFilter(lambda record: "/py4j/" not in record.pathname)
     for echo in (logging.getLogger("py4j"), *map(PySparkLogger.getLogger, ECHOES)):
         echo.propagate = False
         echo.handlers[:] = files or [logging.NullHandler()]
