@@ -150,8 +150,16 @@ def test_who_follows_sees_what_comes_until_ctrl_c(kafka: Kafka, tmp_path: Path) 
     topic = kafka.topic(2)
     printed = tmp_path / "printed"
     words = ["kafka", "consume", topic, "--follow", "--from", "latest", "--kafka", kafka.bootstrap]
-    with printed.open("wb") as out:
-        process = subprocess.Popen([sys.executable, "-m", "onceward", *words], stdout=out, stderr=subprocess.PIPE)
+    with (
+        printed.open("wb") as out,
+        subprocess.Popen(
+            [sys.executable, "-m", "onceward", *words],
+            stdout=out,
+            stderr=subprocess.PIPE,
+            # A shell has its background jobs ignore Ctrl-C, and these tests may be one.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509 - no thread holds a lock of it
+        ) as process,
+    ):
 
         def feed() -> bool:
             kafka.feed(topic, [("ann", "1")])  # it may not be there yet: `latest` is where it begins
@@ -159,9 +167,10 @@ def test_who_follows_sees_what_comes_until_ctrl_c(kafka: Kafka, tmp_path: Path) 
 
         try:
             eventually(feed, "a record is printed", 60, every_s=0.3)
-        finally:
             process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=30)
+            _, said = process.communicate(timeout=60)
+        finally:
+            process.kill()
     assert process.returncode == 0, said
     assert set(printed.read_text().splitlines()) == {"ann:1"}
     assert b"Traceback" not in said
