@@ -37,10 +37,9 @@ from onceward.pipeline.printing import as_html
 from onceward.pipeline.query import Query
 from onceward.pipeline.resets import resetting
 from onceward.pipeline.restores import beside, restoring
-from onceward.pipeline.retaining import POLICIES, Retain, require_retained, settle
-from onceward.pipeline.session import require_usable
+from onceward.pipeline.retaining import Retain, require_retained, settle
 from onceward.pipeline.shape import shape_of
-from onceward.pipeline.source import require_not_its_own_output, require_replayable
+from onceward.pipeline.soundness import known_guarantee, require_known_options, require_only_decider, require_sound
 from onceward.pipeline.source_topics import JoiningTopics, note, require_same_topics, require_still_read
 from onceward.pipeline.starting import start_query, triggered
 from onceward.pipeline.state import State, require_protobuf, require_same_backend
@@ -49,7 +48,6 @@ from onceward.pipeline.transforms import (
     as_is,
     dead_letter_topic,
     looks_twice,
-    require_dead_letters_kept,
     require_usable_rows,
     transform_of,
 )
@@ -100,28 +98,9 @@ class Pipeline:
 
     def __post_init__(self) -> None:
         require_name(self.name)
-        try:
-            self.guarantee = Guarantee(self.guarantee)
-        except ValueError:
-            known = ", ".join(repr(known.value) for known in Guarantee)
-            raise ConfigurationError(f"guarantee {self.guarantee!r} is not known; choose one of {known}") from None
-        if self.output_mode not in {"append", "update", "complete"}:
-            raise ConfigurationError(
-                f"output_mode {self.output_mode!r} is not known; choose append, update or complete"
-            )
-        if self.on_replay_divergence not in {"fail", "warn"}:
-            raise ConfigurationError("on_replay_divergence is 'fail' or 'warn'")
-        if self.on_late_rows not in {"drop", "fail"}:
-            raise ConfigurationError("on_late_rows is 'drop' or 'fail'")
-        if self.retain not in POLICIES:
-            raise ConfigurationError(f"retain {self.retain!r} is not known; choose 'always', 'on-failure' or 'never'")
+        self.guarantee = known_guarantee(self.guarantee)
         self.patience = seconds(self.patience)
-        if self.lookup is not None and not isinstance(self.lookup, Lookup):
-            raise ConfigurationError(
-                f"lookup is an ow.PostgresLookup or a subclass of ow.Lookup, not a {type(self.lookup).__name__}"
-            )
-        if self.state is not None and not isinstance(self.state, State):
-            raise ConfigurationError(f"state is an ow.State, not a {type(self.state).__name__}")
+        require_known_options(self)
 
     def __repr__(self) -> str:
         return f"Pipeline({self.name!r}: {', '.join(self._told())})"
@@ -147,7 +126,7 @@ class Pipeline:
             )
         name = require_name(name or type(sink).__name__.removesuffix("Sink").lower())
         if isinstance(sink, DecidingSink):
-            self._require_only_decider(sink)
+            require_only_decider(self.name, self.sinks.values(), sink)
         if name in self.sinks:
             raise ConfigurationError(
                 f"pipeline {self.name!r} has a sink {name!r} already; give this one a name of its own: "
@@ -262,7 +241,7 @@ class Pipeline:
         guarantee, spark = Guarantee(self.guarantee), self.source.sparkSession
         if in_doubt not in {None, "committed", "aborted"}:
             raise ConfigurationError("in_doubt is 'committed' or 'aborted'")
-        self._require_sound(accept_lost_input=accept_lost_input)
+        require_sound(self, dead_letters=self._dead_letters, accept_lost_input=accept_lost_input)
         writer = self._writer(self.source, trigger)
         shape = shape_of(self.source, self.output_mode, self.state)
         require_protobuf(shape)
@@ -360,37 +339,3 @@ class Pipeline:
         patience = opened.taken.coordinator.patience
         assert patience is not None  # of a start
         return Enrichment(self.lookup, kept, patience)
-
-    def _require_sound(self, *, accept_lost_input: bool) -> None:
-        """The session can be used, both halves of end to end are there, and no output is read again or dropped."""
-        if not self.sinks:
-            raise ConfigurationError(f"pipeline {self.name!r} has no sink; add .to(ow.KafkaSink(...))")
-        require_usable(self.source.sparkSession)
-        if self.guarantee is Guarantee.EXACTLY_ONCE:
-            require_replayable(self.source, self.replayable_sources, accept_lost_input=accept_lost_input)
-            self._require_both_halves()
-        for sink in self.sinks.values():
-            if isinstance(sink, KafkaSink):
-                require_not_its_own_output(self.source, sink.cluster.bootstrap, sink.named_topics)
-        if self._dead_letters:
-            require_dead_letters_kept(self.source)
-
-    def _require_both_halves(self) -> None:
-        for name, sink in self.sinks.items():
-            if not sink.repeatable:
-                raise SinkNotTransactional(
-                    f"pipeline {self.name!r}: the source can be replayed, but sink {name!r} ({sink!r}) neither commits "
-                    "atomically nor ignores repeats, so exactly-once is missing its second half. Use one of Onceward's "
-                    "sinks or a subclass of ow.TwoPhaseCommitSink; or, if writing the same epoch twice has the effect "
-                    "of writing it once, say so: idempotent=True; or choose guarantee='at-least-once'."
-                )
-
-    def _require_only_decider(self, sink: DecidingSink) -> None:
-        for other in self.sinks.values():
-            if isinstance(other, DecidingSink):
-                raise ConfigurationError(
-                    f"pipeline {self.name!r} has {other!r} already, and {sink!r} cannot be in the same epoch: a Kafka "
-                    "transaction cannot stay prepared, so its commit is the decision for all sinks and comes last, and "
-                    "two cannot both be last. One Kafka sink writes to many topics of one cluster (give its rows a "
-                    "'topic' column); for a second cluster run a second pipeline that reads the first one's topic."
-                )
