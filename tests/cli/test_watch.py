@@ -152,6 +152,8 @@ def test_an_error_is_told_once_though_py4j_and_pyspark_log_it_too(
         assert [bool(root.filter(line)) for line in lines] == [False, True]
         logging.getLogger("onceward.epoch").warning("waiting")
     finally:
+        for handler in touched[0].handlers:
+            handler.close()
         root.filters[:] = filters
         for it, handlers, propagate, level in before:
             it.handlers[:], it.propagate = handlers, propagate
