@@ -30,7 +30,7 @@ counts = source.groupBy(F.expr("value % 2")).count()
 writer = counts.writeStream.outputMode("update").foreachBatch(lambda rows, epoch: rows.toArrow())
 writer.trigger(availableNow=True).option("checkpointLocation", sys.argv[2]).start().awaitTermination()
 spark.range(4).mapInArrow(lambda batches: batches, "id long").collect()
-end(spark)
+end(spark, within_s=240)  # it writes the archive when it ends
 """
 
 

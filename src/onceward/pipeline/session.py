@@ -143,7 +143,7 @@ def _launch(builder: SparkSession.Builder) -> None:
         builder.config(JARS, SparkConf().get(JARS, options[JARS]))
 
 
-def end(spark: SparkSession) -> None:
+def end(spark: SparkSession, within_s: float = JVM_END_S) -> None:
     """Stop Spark and wait for its JVM, which PySpark leaves to die after this process; then no session can follow."""
     gateway = cast("Any", SparkContext._gateway)  # noqa: SLF001 - PySpark has no public way to end its JVM
     with suppress(Py4JError, OSError):  # a JVM that has crashed: why is told by whoever noticed
@@ -152,7 +152,7 @@ def end(spark: SparkSession) -> None:
     gateway.shutdown()
     if process is not None:
         process.stdin.close()  # the JVM ends with its standard input
-        process.wait(JVM_END_S)
+        process.wait(within_s)
 
 
 def require_usable(spark: SparkSession) -> None:
