@@ -24,6 +24,7 @@ from onceward.pipeline.printing import Epochs, as_html, counted_as
 from onceward.savepoint.creating import create
 from onceward.watching.sight import Sight
 
+EPOCH_END_S: Final = 60.0  # an epoch whose query has ended finds that out with its next request
 COMMIT_LOG_S: Final = 10.0  # Spark writes its commit log within milliseconds after the epoch
 POLL_S: Final = 0.02
 # What Spark calls a log entry that somebody else has written: one that was there, one that came while it wrote its own
@@ -301,6 +302,8 @@ class Query:
             if self._closed:
                 return
             self._closed = True
+            # Spark's stop does not end a callback: an epoch of a driver that was overtaken still uses the connections.
+            self._runner.idle.wait(EPOCH_END_S)
             try:
                 self._runner.close()
                 self._ended(self._opened, self._runner, self.exception())
