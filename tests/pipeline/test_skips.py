@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 import onceward as ow
 from onceward.epoch.home import Home
 from onceward.epoch.inspection import epochs
-from onceward.errors import EpochFailed, SkipRefused
+from onceward.errors import SkipRefused, UserCodeFailed
 from onceward.pipeline.skipping import without
 from support.judge import Kafka
 from support.runs import crash, run
@@ -51,7 +51,7 @@ def test_a_poison_record_goes_to_the_dead_letters_with_its_epoch(job: Job, crash
     job.feed("1", "2")
     run(job.pipeline())
     job.feed("3", "poison", "3", "4")
-    with pytest.raises(EpochFailed):
+    with pytest.raises(UserCodeFailed):
         run(job.pipeline())
     skipped = job.pipeline().skip(job.source, 0, 3, reason="no number", dead_letters=job.dead)
     assert (skipped.key, skipped.value, skipped.headers) == (b"k", b"poison", [("of", b"mine")])
