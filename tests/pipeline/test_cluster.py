@@ -111,7 +111,7 @@ def test_a_worker_that_lacks_the_interpreter_or_the_package_is_named_at_the_star
         cluster.own(host).joinpath("bin").mkdir(exist_ok=True)
     cluster.own(WORKERS[0]).joinpath("bin/python3").symlink_to(PYTHON)
     job.start(*options(cluster, {"spark.pyspark.python": str(cluster.private / "bin/python3")}))
-    assert job.wait(DEADLINE_S) == 1
+    assert job.wait(DEADLINE_S) == 4
     said = job.text()
     assert "2 of 2 Spark executors cannot run Onceward's tasks" in said, said
     assert f"{WORKERS[0]} (executor " in said
@@ -160,7 +160,7 @@ def test_state_in_a_home_that_workers_do_not_share_is_refused_at_the_start(
     topics = {"source": kafka.topic(1), "target": kafka.topic(1)}
     job = driver(STATEFUL.format(bootstrap=kafka.bootstrap, **topics, name=name, home=str(place / name)))
     job.start(*options(cluster, shipped(environment)), "--once")
-    assert job.wait(DEADLINE_S) == 1
+    assert job.wait(DEADLINE_S) == 4
     assert f"its {place} is not the driver's, and the query keeps its state there" in job.text(), job.text()
     assert not (place / name).exists()
 
@@ -185,7 +185,7 @@ def test_files_in_a_folder_that_workers_do_not_share_are_never_lost_in_silence(
         FILES.format(bootstrap=kafka.bootstrap, source=source, target=str(target), name=name, home=str(place / name))
     )
     job.start(*options(cluster, shipped(environment)), "--once")
-    assert job.wait(DEADLINE_S) == 1
+    assert job.wait(DEADLINE_S) == 4
     assert "must be on a file system that the driver and all executors share" in job.text(), job.text()
     assert list(target.glob("epoch=*")) == []
 
