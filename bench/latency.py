@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from bench.kafka import PARTITIONS, Bench
+from bench.broker import PARTITIONS, Bench
 from bench.machine import circumstances
 from onceward.servers.broker import DevBroker
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 import onceward as ow
-from bench.kafka import Bench, preload
+from bench.broker import Bench, preload
 from bench.machine import circumstances
 from onceward.epoch.contract import TwoPhaseCommitSink
 from onceward.servers.broker import DevBroker

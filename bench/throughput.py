@@ -14,7 +14,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from bench.kafka import Bench, preload
+from bench.broker import Bench, preload
 from bench.machine import circumstances
 from onceward.servers.broker import DevBroker
 

@@ -63,7 +63,7 @@ def test_several_pipelines_joined_by_a_topic_run_in_one_process_until_ctrl_c(
     assert facts["ended"] == "SIGINT"
     told: Any = facts["pipelines"]
     first, second = told
-    assert (first["name"], first["rows"], second["name"], second["rows"]) == (f"to-{b}", 10, f"to-{c}", 10)
+    assert (first["name"], first["rows_in"], second["name"], second["rows_in"]) == (f"to-{b}", 10, f"to-{c}", 10)
     assert second["last_epoch"] >= second["epochs"] - 1
     assert kafka.values(c) == [f"EVENT {number}" for number in range(10)]
     assert "Traceback" not in it.text()

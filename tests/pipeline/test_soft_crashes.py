@@ -23,7 +23,7 @@ def crashed_at(
         events = ow.read_kafka(spark, kafka.bootstrap, topics=[source]).selectExpr("cast(value as string) as value")
         pipeline = ow.Pipeline(name, home=tmp_path / "home", source=events).to(eval(output.text, {"ow": ow}))
         crash_at(point)
-        with pytest.raises(Exception, match=f"{Died.__name__}: Crash at {point}|^Crash at {point}"):
+        with pytest.raises(Exception, match=rf"\b({Died.__name__}|Crash): Crash at {point}|^Crash at {point}"):
             pipeline.start(trigger="once").wait(120)
         return output
 

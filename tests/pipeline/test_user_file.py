@@ -31,7 +31,7 @@ def test_a_file_runs_when_it_is_given_a_session_and_not_before(tmp_path: Path) -
 
 @pytest.mark.parametrize(
     ("text", "says"),
-    [("def build(spark)\n  pass", r"job\.py, line 1: expected ':'"), ("\0", "is no Python: .*null bytes")],
+    [("def build(spark)\n  pass", r"job\.py, line 1: SyntaxError: expected ':'"), ("\0", "is no Python: .*null bytes")],
 )
 def test_what_is_no_python_is_told_without_starting_spark(tmp_path: Path, text: str, says: str) -> None:
     with pytest.raises(PipelineFileError, match=says):

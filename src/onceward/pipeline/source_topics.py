@@ -108,7 +108,7 @@ def _ask(spark: SparkSession, options: Mapping[str, str], topics: Collection[str
             described = admin.describe(admin.topics() if topics is None else topics)
         except Py4JJavaError as error:
             if topics is None:
-                _refuse(error, f"the topics that fit {said(options['subscribepattern'])!r}", where)
+                _refuse(error, said(options["subscribepattern"]), where)
             log.warning(
                 "the topics that fit %r could not be listed, so whether one was deleted and made again is not compared "
                 "at this start: %s", said(options["subscribepattern"]), reason(error),
@@ -120,7 +120,7 @@ def _ask(spark: SparkSession, options: Mapping[str, str], topics: Collection[str
                 found[topic] = told.id
                 continue
             if topics is None:
-                _refuse(told, f"source topic {topic!r}", where)
+                _refuse(told, topic, where)
             log.warning(
                 "source topic %r could not be asked for its id, so whether it was deleted and made again is not "
                 "compared at this start: %s",
@@ -129,14 +129,14 @@ def _ask(spark: SparkSession, options: Mapping[str, str], topics: Collection[str
         return found
 
 
-def _refuse(error: Py4JJavaError, what: str, bootstrap: str) -> None:
+def _refuse(error: Py4JJavaError, topic: str, bootstrap: str) -> None:
     """At a start: what would have Spark's own source try for minutes. Anything else Spark says itself."""
     thrown = error.java_exception.getCause() or error.java_exception
     kind = str(thrown.getClass().getSimpleName())
     if kind == "UnknownTopicOrPartitionException":
         raise TopicUnusable(
-            f"{what} does not exist at {bootstrap}. Check its name (topics=[...]), or make it: "
-            "`onceward kafka topic create NAME`"
+            f"source topic {topic!r} does not exist at {bootstrap}. Check its name (topics=[...]), or make it: "
+            f"`onceward kafka topic create {topic}`"
         ) from error
     if kind in {"TimeoutException", "DisconnectException"}:
         raise BrokerUnreachable(

@@ -74,7 +74,9 @@ def _require_python(path: Path) -> None:
     except (SyntaxError, ValueError) as error:
         line = getattr(error, "lineno", None)
         said = getattr(error, "msg", error)
-        raise PipelineFileError(f"{path}, line {line}: {said}" if line else f"{path} is no Python: {said}") from error
+        raise PipelineFileError(
+            f"{path}, line {line}: {type(error).__name__}: {said}" if line else f"{path} is no Python: {said}"
+        ) from error
     for name in NEEDED:
         _require_not_hidden(name, path.resolve().parent)
 

@@ -24,6 +24,7 @@ from onceward.errors import WorkerUnusable
 from onceward.pipeline import interpreter, worker_look
 from onceward.sinks.parcel import is_local, is_local_cluster
 
+NO_MODULE: Final = "No module named"
 DEADLINE_S: Final = 300.0  # machines of a cluster that grows take minutes to come
 TOLD_AFTER_S: Final = 5.0
 SETTLED_S: Final = 2.0  # executors of one application come one after the other
@@ -205,6 +206,8 @@ def _last_words(error: str) -> str:
     lines = [line.strip() for line in error.splitlines() if line.strip() and not line.startswith("\t")]
     if any("Traceback" in line for line in lines):
         return lines[-1]
+    if lost := [line for line in lines if NO_MODULE in line]:  # the interpreter's own, before any task has run
+        return lost[0]
     return lines[0] if lines else "it failed without a word"
 
 
