@@ -198,9 +198,8 @@ def test_spark_submit_runs_a_file_on_the_cluster(
     kafka.feed(source, batch(0))
     text = JOB.format(bootstrap=kafka.bootstrap, source=source, target=target, name=name, home=str(place / name))
     file = place / f"{name}.py"
-    file.write_text(
-        f"{text}\nif __name__ == '__main__':\n    build(ow.session('submitted')).start(trigger='once').wait()\n"
-    )
+    first = "import onceward as ow\nspark = ow.session('submitted')\n"  # before the file's decorators, which need one
+    file.write_text(f"{first}{text}\nif __name__ == '__main__':\n    build(spark).start(trigger='once').wait()\n")
     (place / "beside.py").write_text("def mark():\n    return '!'\n")
     settings = {**shipped(environment), "spark.pyspark.driver.python": sys.executable, "spark.executor.memory": "600m"}
     conf = [part for pair in settings.items() for part in ("--conf", "=".join(pair))]
@@ -208,9 +207,12 @@ def test_spark_submit_runs_a_file_on_the_cluster(
     done = subprocess.run(
         [str(submit), "--master", cluster.url, *conf, "--py-files", str(place / "beside.py"), str(file)],
         capture_output=True, text=True, check=False, timeout=170,
-        env={**os.environ, "SPARK_CONF_DIR": str(cluster.conf), "SPARK_LOCAL_IP": "127.0.0.1"},
+        env={
+            **os.environ, "PATH": f"{submit.parent}:{os.environ['PATH']}",  # its script looks for a python with PySpark
+            "SPARK_CONF_DIR": str(cluster.conf), "SPARK_LOCAL_IP": "127.0.0.1",
+        },
     )  # fmt: skip
-    assert done.returncode == 0, done.stderr[-4000:]
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
     assert sorted(kafka.values(target)) == [f"{value}!" for _, value in batch(0)]
 
 
