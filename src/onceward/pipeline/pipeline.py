@@ -287,6 +287,7 @@ class Pipeline:
                     note(topics, opened.home.storage)
                 query_shape.write_if_changed(opened.home.storage, shape)
                 if opened.taken.skips:
+                    report(skipping.told(opened.taken.skips))
                     writer = self._writer(skipping.without(self.source, opened.taken.skips), trigger)
                 return self._run(opened, writer)
         except BaseException:

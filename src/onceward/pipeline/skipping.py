@@ -37,6 +37,12 @@ def without(frame: DataFrame, records: Sequence[Skipped]) -> DataFrame:
     return DataFrame(_of_plan(spark, plan), spark)
 
 
+def told(records: Sequence[Skipped]) -> str:
+    """At every start: the home's file could say it without anybody having asked for it."""
+    places = ", ".join(f"{it.place}{f' (to {it.dead_letters})' if it.dead_letters else ''}" for it in records)
+    return f"records that are left out, as the home's {skips.FILE} says: {places}"
+
+
 def _filtered(spark: Any, plan: Any, condition: str) -> Any:
     if is_kafka(plan):
         return _of_plan(spark, plan).filter(condition).queryExecution().analyzed()
