@@ -4,10 +4,12 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import onceward as ow
+from onceward.epoch import skips
 from onceward.epoch.home import Home
 from onceward.epoch.inspection import epochs
 from onceward.errors import SkipRefused, UserCodeFailed
@@ -28,8 +30,8 @@ class Job:
         number = "cast(cast(cast(value as string) as int) as string) as value"
         return events.selectExpr("key", number).dropDuplicates(["value"])
 
-    def pipeline(self) -> ow.Pipeline:
-        sink = ow.KafkaSink(self.kafka.bootstrap, topic=self.target)
+    def pipeline(self, dead_letters: str | None = None) -> ow.Pipeline:
+        sink = ow.KafkaSink(self.kafka.bootstrap, topic=self.target, dead_letters=dead_letters)
         return ow.Pipeline(self.name, home=self.home, source=self.rows()).to(sink)
 
     def feed(self, *values: str) -> None:
@@ -53,16 +55,16 @@ def test_a_poison_record_goes_to_the_dead_letters_with_its_epoch(job: Job, crash
     job.feed("3", "poison", "3", "4")
     with pytest.raises(UserCodeFailed):
         run(job.pipeline())
-    skipped = job.pipeline().skip(job.source, 0, 3, reason="no number", dead_letters=job.dead)
+    skipped = job.pipeline(job.dead).skip(job.source, 0, 3, reason="no number", dead_letters=True)
     assert (skipped.key, skipped.value, skipped.headers) == (b"k", b"poison", [("of", b"mine")])
     crash_at("recorded")
-    crash(job.pipeline())
+    crash(job.pipeline(job.dead))
     crash_at(None)
     said: list[str] = []
-    job.pipeline().start(trigger="once", report=said.append).wait(120)
+    job.pipeline(job.dead).start(trigger="once", report=said.append).wait(120)
     assert f"records that are left out, as the home's skipped.json says: {job.source}/0/3 (to {job.dead})" in said
     job.feed("5", "1")
-    run(job.pipeline())
+    run(job.pipeline(job.dead))
     assert job.values() == Counter("12345")
     (letter,) = job.kafka.read(job.dead)
     assert (letter.key(), letter.value()) == (b"k", b"poison")
@@ -88,17 +90,40 @@ def test_what_cannot_be_skipped_is_refused_with_the_reason(job: Job) -> None:
             job.pipeline().skip(*place)
     job.feed("3")
     with pytest.raises(SkipRefused, match="there is no topic 'nowhere' in the cluster"):
-        job.pipeline().skip(job.source, 0, 2, dead_letters="nowhere")
+        job.pipeline("nowhere").skip(job.source, 0, 2, dead_letters=True)
+    with pytest.raises(SkipRefused, match=r"has no topic for dead letters; name one in the pipeline's file"):
+        job.pipeline().skip(job.source, 0, 2, dead_letters=True)
     function = ow.FunctionSink(lambda *_: None, idempotent=True)
     other = ow.Pipeline(job.name, home=job.home, source=job.rows()).to(function)
     with pytest.raises(SkipRefused, match=r"has no Kafka sink.*leave --dead-letters out"):
-        other.skip(job.source, 0, 2, dead_letters=job.dead)
+        other.skip(job.source, 0, 2, dead_letters=True)
     job.pipeline().skip(job.source, 0, 2)
     job.pipeline().unskip(job.source, 0, 2)
     run(job.pipeline())
     assert job.values() == Counter("123")
     with pytest.raises(SkipRefused, match="is in the past"):
         job.pipeline().unskip(job.source, 0, 2)
+
+
+def test_a_home_names_neither_where_a_skipped_record_goes_nor_what_it_holds(job: Job) -> None:
+    """J5: who can write into a home cannot write into a topic: place and bytes are Kafka's and the file's."""
+    job.feed("1", "poison")
+    letters = job.pipeline(job.dead)
+    with pytest.raises(UserCodeFailed):
+        run(letters)
+    letters.skip(job.source, 0, 1, dead_letters=True)
+    storage = Home.at(job.home).storage
+    (noted,) = skips.read(storage)
+    for forged, reason in (
+        (msgspec.structs.replace(noted, dead_letters=job.target), "the pipeline's file names"),
+        (msgspec.structs.replace(noted, value=b"forged"), "holds something else than skipped.json"),
+    ):
+        skips.remove(storage, noted.place)
+        skips.add(storage, forged)
+        with pytest.raises(SkipRefused, match=reason):
+            run(job.pipeline(job.dead))
+        assert not job.values()
+        assert not job.kafka.read(job.dead)
 
 
 def test_the_filter_is_above_each_kafka_source_and_changes_no_column(job: Job) -> None:

@@ -26,9 +26,9 @@ def skip(
     ] = None,
     reason: Annotated[str, typer.Option(help="Why: kept with the record, and a header of its dead letter.")] = "",
     dead_letters: Annotated[
-        str | None,
-        typer.Option("--dead-letters", metavar="TOPIC", help="The Kafka sink carries it there with its epoch."),
-    ] = None,
+        bool,
+        typer.Option("--dead-letters", help="The Kafka sink carries it to its topic for dead letters, with its epoch."),
+    ] = False,
     undo: Annotated[
         bool, typer.Option("--undo", help="Read it after all, if no epoch has passed over it yet.")
     ] = False,

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from pyspark.sql import DataFrame
 
 from onceward.epoch.checkpoint import Positions
-from onceward.epoch.contract import DecidingSink, EpochContext, TwoPhaseCommitSink
+from onceward.epoch.contract import EpochContext, TwoPhaseCommitSink
 from onceward.epoch.outcome import Outcome
 from onceward.epoch.runner import EpochRunner
 from onceward.pipeline.enrichment import Enrichment
-from onceward.pipeline.skipping import with_letters
+from onceward.pipeline.letters import Letters
 from onceward.sinks.rows import digest
 
 Transform = Callable[[DataFrame, Mapping[str, DataFrame]], DataFrame]  # of a batch and of what was looked up for it
@@ -24,7 +24,7 @@ class Shaping:
 
     transforms: Mapping[str, Transform]
     shared: bool  # more than one looks at the batch, so it is computed once and kept
-    decider: str | None = None  # the Kafka sink, which carries skipped records to their topic
+    letters: Letters | None = None  # what the Kafka sink carries of skipped records
     enrichment: Enrichment | None = None
     rows_dropped: Callable[[], int] = lambda: 0
     rows_read: Callable[[], int | None] = lambda: None
@@ -37,6 +37,7 @@ class Shaping:
         transforms: Mapping[str, Transform],
         sinks: Mapping[str, TwoPhaseCommitSink],
         enrichment: Enrichment | None,
+        letters: Letters | None,
         rows_dropped: Callable[[], int],
         rows_read: Callable[[], int | None] = lambda: None,
         joining: Callable[[Collection[str]], None] = lambda _: None,
@@ -45,8 +46,7 @@ class Shaping:
     ) -> "Shaping":
         """A sink that does not count its rows itself has them looked at twice."""
         shared = len(transforms) > 1 or look_twice or not all(map(_counts_itself, sinks.values()))
-        decider = next((name for name, sink in sinks.items() if isinstance(sink, DecidingSink)), None)
-        return cls(transforms, shared, decider, enrichment, rows_dropped, rows_read, joining, at_once=look_twice)
+        return cls(transforms, shared, letters, enrichment, rows_dropped, rows_read, joining, at_once=look_twice)
 
 
 @dataclass(slots=True)
@@ -68,8 +68,8 @@ class SparkBatch:
         """Each sink's rows; the batch is computed once for each try, however many look at it."""
         with kept(self.frame, at_once=self.shaping.at_once) if self.shaping.shared else _as_it_is(self.frame) as shared:
             rows = {name: transform(shared, self.tables) for name, transform in self.shaping.transforms.items()}
-            if (decider := self.shaping.decider) is not None:
-                rows[decider] = with_letters(rows[decider], context.skipped)
+            if (letters := self.shaping.letters) is not None:
+                rows[letters.sink] = letters.added(rows[letters.sink], context.skipped)
             yield rows
 
     def count(self, rows: DataFrame) -> Outcome:

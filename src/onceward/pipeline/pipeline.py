@@ -31,6 +31,7 @@ from onceward.pipeline.explaining import usable_home
 from onceward.pipeline.first_start import require_first_positions
 from onceward.pipeline.hadoop import delete, open_home
 from onceward.pipeline.in_memory import place_of
+from onceward.pipeline.letters import Letters
 from onceward.pipeline.opening import Opened, begin_lineage, now, stoppable_patience
 from onceward.pipeline.opening import take_over as take_home_over
 from onceward.pipeline.printing import as_html
@@ -137,7 +138,7 @@ class Pipeline:
         if (letters := dead_letter_topic(rows)) is not None:
             if not isinstance(sink, KafkaSink):
                 raise ConfigurationError(f"sink {name!r}: dead letters go to Kafka; this one takes rows=ow.good_rows")
-            sink.also_writes(letters)
+            sink.writes_dead_letters(letters)
             self._dead_letters = True
         self._transforms[name] = transform_of(rows)
         self._look_twice = self._look_twice or looks_twice(rows)
@@ -192,13 +193,13 @@ class Pipeline:
         offset: int,
         *,
         reason: str = "",
-        dead_letters: str | None = None,
+        dead_letters: bool = False,
         report: Callable[[str], None] = lambda _: None,
     ) -> Skipped:
         """Pass over a record that no epoch has committed: the next start leaves it out, for ever.
 
-        The home keeps it with the reason, and the ledger names it with its epoch. dead_letters: a topic to which the
-        Kafka sink carries it, in the commit of that epoch.
+        The home keeps it with the reason, and the ledger names it with its epoch. dead_letters: the Kafka sink carries
+        it to its topic for dead letters (`KafkaSink(dead_letters=...)`), in the commit of that epoch.
         """
         home = open_home(place_of(self.home, self.name), self.source.sparkSession)
         place = RecordPlace(topic, partition, offset)
@@ -317,6 +318,7 @@ class Pipeline:
             self._transforms,
             self.sinks,
             enrichment,
+            self._letters(),
             dropped,
             lambda: rows_read(started.result(START_S)),
             joining.note,
@@ -329,6 +331,10 @@ class Pipeline:
         query = start_query(each, self.source.sparkSession, checkpoint.location, settings)
         started.set_result(query)
         return Query(self.name, query, runner, opened, ended=self._settle)
+
+    def _letters(self) -> Letters | None:
+        kafka = ((name, sink) for name, sink in self.sinks.items() if isinstance(sink, KafkaSink))
+        return next((Letters(self.source, name, sink.dead_letters) for name, sink in kafka), None)
 
     def _settle(self, opened: Opened, runner: EpochRunner, failure: BaseException | None) -> None:
         settle(opened, runner, failure, self.retain, lambda folder: delete(folder, self.source.sparkSession))

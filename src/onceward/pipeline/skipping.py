@@ -1,12 +1,10 @@
-"""Records that a person has told the pipeline to pass over: taken out of the input, and carried to dead letters."""
+"""Records that a person has told the pipeline to pass over: noted in the home, and taken out of the input."""
 
-import json
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, cast
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows
+from pyspark.sql import DataFrame
 
 from onceward.epoch import skips
 from onceward.epoch.contract import Guarantee
@@ -16,15 +14,11 @@ from onceward.epoch.takeover import TakenOver
 from onceward.errors import SkipRefused
 from onceward.pipeline.lease import this_process
 from onceward.pipeline.opening import now, take_over
-from onceward.pipeline.relations import children_of, is_kafka, numbered, options_of
-from onceward.pipeline.resets import spans
+from onceward.pipeline.relations import children_of, is_kafka
+from onceward.pipeline.skipped_records import record_at
 
 if TYPE_CHECKING:
     from onceward.pipeline.pipeline import Pipeline
-
-HEADER: Final = "dead-letter-"  # what the headers of a dead letter begin with
-LETTERS: Final = "key binary, value binary, headers array<struct<key:string,value:binary>>, topic string"
-PLACED_BY_BROKERS: Final = frozenset({"subscribe", "subscribepattern", "assign", "startingoffsets", "endingoffsets"})
 
 
 def without(frame: DataFrame, records: Sequence[Skipped]) -> DataFrame:
@@ -72,48 +66,20 @@ def _literal(text: str) -> str:
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
-def with_letters(rows: DataFrame, records: Sequence[Skipped]) -> DataFrame:
-    """A Kafka sink's rows, and those records of the epoch that go to a topic for dead letters."""
-    wanted = [_letter(it) for it in records if it.dead_letters is not None]
-    if not wanted:
-        return rows
-    in_bytes = [
-        F.col(f"`{name}`").cast("binary").alias(name) if name.lower() in {"key", "value"} else F.col(f"`{name}`")
-        for name in rows.columns
-    ]
-    letters = rows.sparkSession.createDataFrame(wanted, LETTERS)
-    return rows.select(*in_bytes).unionByName(letters, allowMissingColumns=True)
-
-
-def _letter(record: Skipped) -> tuple[Any, ...]:
-    """As it came, with headers that say why and from where; those of an earlier time as a dead letter are replaced."""
-    facts = {
-        "reason": record.reason or "skipped",
-        "topic": record.topic,
-        "partition": str(record.partition),
-        "offset": str(record.offset),
-        "timestamp": str(record.timestamp_ms),
-    }
-    kept = [(name, value) for name, value in record.headers if not name.startswith(HEADER)]
-    headers = [*kept, *((f"{HEADER}{name}", value.encode()) for name, value in facts.items())]
-    return record.key, record.value, headers, record.dead_letters
-
-
 def skip(
     pipeline: "Pipeline",
     home: Home,
     place: RecordPlace,
     *,
     reason: str,
-    dead_letters: str | None,
+    dead_letters: bool,
     report: Callable[[str], None],
 ) -> Skipped:
     """On record in the home, which is taken over for it: nobody commits the record meanwhile."""
-    if dead_letters is not None:
-        _require_place_for_letters(pipeline, dead_letters)
-    found = _record(pipeline.source, place)
+    topic = _topic_for_letters(pipeline) if dead_letters else None
+    found = record_at(pipeline.source, place)
     by = str(this_process(pipeline.name, 0)).partition(", since")[0]
-    found = msgspec.structs.replace(found, reason=reason, dead_letters=dead_letters, at=now(), by=by)
+    found = msgspec.structs.replace(found, reason=reason, dead_letters=topic, at=now(), by=by)
 
     def write(taken: TakenOver, room: Home) -> None:
         require_ahead(taken, place)
@@ -158,64 +124,23 @@ def _in(
         opened.close()
 
 
-def _require_place_for_letters(pipeline: "Pipeline", topic: str) -> None:
+def _topic_for_letters(pipeline: "Pipeline") -> str:
+    """As the pipeline's file names it, and it is there."""
     from onceward.sinks.kafka import KafkaSink
 
-    sinks = [sink for sink in pipeline.sinks.values() if isinstance(sink, KafkaSink)]
-    if not sinks:
+    sink = next((sink for sink in pipeline.sinks.values() if isinstance(sink, KafkaSink)), None)
+    if sink is None:
         raise SkipRefused(
-            f"pipeline {pipeline.name!r} has no Kafka sink, so nothing can carry the record to {topic!r} with its "
-            "epoch; leave --dead-letters out: the record itself is kept in the home (`onceward skip HOME --list`)"
+            f"pipeline {pipeline.name!r} has no Kafka sink, so nothing can carry the record anywhere with its epoch; "
+            "leave --dead-letters out: the record itself is kept in the home (`onceward skip HOME --list`)"
         )
-    if topic not in sinks[0].wire.topics([topic]):
-        raise SkipRefused(f"there is no topic {topic!r} in the cluster of the pipeline's Kafka sink; make it first")
-
-
-def _record(frame: DataFrame, place: RecordPlace) -> Skipped:
-    """The record as it is in Kafka; an error if it cannot be one that the pipeline reads next."""
-    for relation in numbered(frame):
-        options = options_of(relation) if is_kafka(relation) else {}
-        there = spans(frame.sparkSession, options) if options else {}
-        if (span := there.get(place.partition_place)) is None:
-            continue
-        if not span.first <= place.offset < span.end:
-            raise SkipRefused(f"{place} is not there: the partition holds offsets from {span.first} up to {span.end}")
-        return _read(frame.sparkSession, options, place)
-    raise SkipRefused(f"{place.topic}/{place.partition} is no partition that the pipeline reads")
-
-
-def _read(spark: SparkSession, options: Mapping[str, str], place: RecordPlace) -> Skipped:
-    """By Spark's own reader with the source's own settings, so that it is what an epoch would see."""
-    reader = spark.read.format("kafka")
-    for name, value in options.items():
-        if name not in PLACED_BY_BROKERS:
-            reader = reader.option(name, value)
-    topic, partition, offset = place
-    rows = (
-        reader.option("assign", json.dumps({topic: [partition]}))
-        .option("startingOffsets", json.dumps({topic: {partition: offset}}))
-        .option("endingOffsets", json.dumps({topic: {partition: offset + 1}}))
-        .option("includeHeaders", "true")
-        .load()
-        .select("key", "value", "headers", F.unix_millis("timestamp").alias("timestamp"))
-        .collect()
-    )
-    if not rows:
+    if sink.dead_letters is None:
         raise SkipRefused(
-            f"{place} is no record: offsets are also taken by the ends of transactions, by records that were never "
-            "committed, and by those that were compacted away"
+            f"the Kafka sink of pipeline {pipeline.name!r} has no topic for dead letters; name one in the pipeline's "
+            "file: KafkaSink(..., dead_letters='TOPIC')"
         )
-    row = rows[0]
-    return Skipped(
-        topic=topic,
-        partition=partition,
-        offset=offset,
-        key=_bytes(row["key"]),
-        value=_bytes(row["value"]),
-        headers=[(it["key"], _bytes(it["value"])) for it in row["headers"] or ()],
-        timestamp_ms=row["timestamp"],
-    )
-
-
-def _bytes(value: Any) -> bytes | None:
-    return bytes(value) if value is not None else None
+    if not sink.wire.topics(sink.dead_letter_topics):
+        raise SkipRefused(
+            f"there is no topic {sink.dead_letters!r} in the cluster of the pipeline's Kafka sink; make it first"
+        )
+    return sink.dead_letters

@@ -42,6 +42,7 @@ class KafkaSink(TransactionalKafka):
     topic: where rows without a topic column go.
     partitioning: "key" as Java's producer does it; "preserve" when each output partition's rows are in one
         task already and carry a partition column, as in a map over a topic with as many partitions.
+    dead_letters: a topic for records of the input that were skipped (`onceward skip --dead-letters`).
     small_epoch_bytes: up to this size an epoch is collected and written by the driver itself; 0 never.
     settings: Kafka client settings for security, by Kafka's names.
     """
@@ -55,6 +56,7 @@ class KafkaSink(TransactionalKafka):
         partitioning: Literal["key", "preserve"] = "key",
         transaction_timeout_ms: int = TRANSACTION_TIMEOUT_MS,
         small_epoch_bytes: int = SMALL_EPOCH_BYTES,
+        dead_letters: str | None = None,
         settings: Mapping[str, str] | None = None,
     ) -> None:
         self.cluster = Cluster(bootstrap, dict(settings or {}))
@@ -75,19 +77,29 @@ class KafkaSink(TransactionalKafka):
         self._catalog = Catalog()
         self._catalog_read_at = 0.0
         self._idempotent: IdempotentProducer | None = None
-        self._others: list[str] = []
+        self.dead_letters = dead_letters
+        self._copy_prefix = copies.copy_prefix()
 
     def __repr__(self) -> str:
         return f"KafkaSink({self.cluster.bootstrap!r}, topic={self.topic!r})"
 
-    def also_writes(self, topic: str) -> None:
-        """Rows will name this topic: it is looked for when the pipeline starts."""
-        self._others.append(copies.copy_prefix() + topic)
+    def writes_dead_letters(self, topic: str) -> None:
+        """Rows will name this topic: it is looked for when the pipeline starts, and skipped records go there too."""
+        if self.dead_letters not in {None, topic}:
+            raise ConfigurationError(
+                f"the sink's topic for dead letters is {self.dead_letters!r}, and its rows name {topic!r}; say one"
+            )
+        self.dead_letters = topic
+
+    @property
+    def dead_letter_topics(self) -> list[str]:
+        """None or one; of a copy, its own."""
+        return [self._copy_prefix + self.dead_letters] if self.dead_letters is not None else []
 
     @property
     def named_topics(self) -> list[str]:
         """Those that are known before the first row."""
-        return [*([self.topic] if self.topic is not None else []), *self._others]
+        return [*([self.topic] if self.topic is not None else []), *self.dead_letter_topics]
 
     def open(self, owner: Owner) -> None:
         """Check the cluster and the topics, then fence every older driver of this pipeline."""
