@@ -1,5 +1,6 @@
 """A user's file: what is told before Spark starts, and what its functions find in workers."""
 
+import os
 import sys
 import zipfile
 from pathlib import Path
@@ -100,3 +101,13 @@ def test_modules_beside_the_file_are_importable_in_the_driver(tmp_path: Path, mo
     file_of(tmp_path, "X = 7", f"{name}.py")
     module = user_file.load_module(file_of(tmp_path, f"import {name}\nfound = {name}.X"))
     assert module.found == 7
+
+
+def test_a_file_that_was_changed_within_a_second_is_read_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python compares a file's second and length with those of its compiled code; a mended typo keeps it."""
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    for topic in ("clikcs", "clicks"):
+        file = file_of(tmp_path, f"topic = '{topic}'")
+        os.utime(file, (1, 1))
+        assert user_file.load_module(file).topic == topic

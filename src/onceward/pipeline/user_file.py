@@ -3,8 +3,9 @@
 import importlib.util
 import sys
 from collections.abc import Callable, Iterable
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
 from typing import Final
 
 from pyspark import cloudpickle
@@ -37,7 +38,7 @@ def load_module(path: Path, spark: SparkSession | None = None) -> ModuleType:
         sys.path.insert(0, str(folder))
     if spark is not None:
         shipping.make_importable(folder, spark.sparkContext)
-    spec = importlib.util.spec_from_file_location(NAME, path)
+    spec = importlib.util.spec_from_file_location(NAME, path, loader=_AsItIs(NAME, str(path)))
     if spec is None or spec.loader is None:
         raise PipelineFileError(f"{path} is no Python file: its name ends with .py")
     module = importlib.util.module_from_spec(spec)
@@ -46,6 +47,13 @@ def load_module(path: Path, spark: SparkSession | None = None) -> ModuleType:
     cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
     spec.loader.exec_module(module)
     return module
+
+
+class _AsItIs(SourceFileLoader):
+    """Never from compiled code: Python takes that for the file's if both are of one second and one length."""
+
+    def get_code(self, fullname: str) -> CodeType:  # noqa: ARG002 - Python's way to ask
+        return self.source_to_code(self.get_data(self.path), self.path)
 
 
 def require_pipelines(made: object, by: str, path: Path | None) -> list[Pipeline]:
