@@ -20,7 +20,7 @@ from onceward.proof.simulation.simulate import simulate
 from onceward.proof.simulation.store import TASKS
 from onceward.proof.simulation.story import condensed
 
-SCHEDULES = 10_000
+SCHEDULES = 5_000
 
 
 @pytest.mark.slow
