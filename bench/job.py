@@ -17,8 +17,9 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 import onceward as ow
 from onceward.jars import connector_jars
+from onceward.sinks.kafka import sink as kafka_sink
 
-SYSTEMS = ("onceward", "onceward-preserve", "spark", "spark-tuned")
+SYSTEMS = ("onceward", "onceward-shuffle", "onceward-preserve", "spark", "spark-tuned")
 
 
 def session(system: str) -> SparkSession:
@@ -48,6 +49,8 @@ class Copies:
         home = self.folder / f"{self.system}-{target}"
         if self.system.startswith("onceward"):
             preserve = self.system.endswith("preserve")
+            if self.system.endswith("shuffle"):
+                kafka_sink.is_local = lambda _: False  # type: ignore[attr-defined]
             columns = ["key", "value", "partition"] if preserve else ["key", "value"]
             sink = ow.KafkaSink(self.bootstrap, topic=target, partitioning="preserve" if preserve else "key")
             pipeline = ow.Pipeline(f"{self.system}-{target}", home=home, source=frame)

@@ -19,6 +19,7 @@ from onceward.errors import (
     UserCodeFailed,
 )
 from onceward.jars import broker_jars, java_command
+from onceward.sinks.kafka import sink as kafka_sink
 from support.home import checkpoint_of
 from support.judge import Kafka
 from support.runs import run
@@ -46,6 +47,14 @@ def counts(
         ow.KafkaSink(kafka.bootstrap, topic=target, **sink),  # type: ignore[arg-type]
         rows=lambda batch: batch.selectExpr("key", "cast(count as string) as value"),
     )
+
+
+def require_order_of_keys(kafka: Kafka, target: str, count: int) -> None:
+    seen: dict[bytes, list[int]] = {}
+    for message in kafka.read(target):
+        seen.setdefault(message.key(), []).append(int(message.value()))
+    assert sum(map(len, seen.values())) == count
+    assert all(values == sorted(values) for values in seen.values())
 
 
 @WAYS
@@ -87,11 +96,18 @@ def test_order_per_key_is_kept_with_every_codec(
     source, target = kafka.topic(), kafka.topic(3)
     kafka.feed(source, ((f"k{i % 50}", str(i)) for i in range(5000)))
     run(copy(spark, kafka, name, tmp_path / "home", source, target, small_epoch_bytes=small, compression=compression))
-    seen: dict[bytes, list[int]] = {}
-    for message in kafka.read(target):
-        seen.setdefault(message.key(), []).append(int(message.value()))
-    assert sum(map(len, seen.values())) == 5000
-    assert all(values == sorted(values) for values in seen.values())
+    require_order_of_keys(kafka, target, 5000)
+
+
+def test_where_tasks_share_no_machine_batches_go_to_one_writer_for_each_partition(
+    spark: SparkSession, kafka: Kafka, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A7, C1: the way that works on a cluster."""
+    monkeypatch.setattr(kafka_sink, "is_local", lambda _: False)
+    source, target = kafka.topic(), kafka.topic(3)
+    kafka.feed(source, ((f"k{i % 50}", str(i)) for i in range(5000)))
+    run(copy(spark, kafka, name, tmp_path / "home", source, target, small_epoch_bytes=0))
+    require_order_of_keys(kafka, target, 5000)
 
 
 @WAYS

@@ -102,6 +102,18 @@ class Sender:
         while self._queued_bytes > QUEUE_BYTES:
             self._turn()
 
+    def go_on(self, place: TopicPartition, sequence: int) -> None:
+        """Another has written to the partition up to here, under the same identity, and all of it is acknowledged."""
+        lane = self._lanes.setdefault(place, _Lane(place))
+        assert not lane.waiting
+        assert not lane.flying
+        lane.next_sequence = sequence
+        lane.enrolled = lane.enrolled or sequence > 0
+
+    def next_sequence(self, place: TopicPartition) -> int:
+        """What the next record for the partition would have."""
+        return self._lanes[place].next_sequence
+
     def flush(self) -> dict[TopicPartition, Span]:
         """Wait until every batch is acknowledged; where each partition's records are, as far as brokers have said."""
         while any(lane.waiting or lane.flying for lane in self._lanes.values()):

@@ -83,7 +83,7 @@ def packed(spark: SparkSession, content: T) -> Iterator[Parcel[T]]:
         yield Parcel(None, content)
         return
     name = f"onceward-{uuid.uuid4().hex}"
-    with _kept(name, cloudpickle.dumps((name, content))) as path:  # type: ignore[no-untyped-call]
+    with kept_in_memory(name, cloudpickle.dumps((name, content))) as path:  # type: ignore[no-untyped-call]
         yield Parcel(path, name=name)
 
 
@@ -127,7 +127,7 @@ _warned: dict[str, set[str]] = {}
 
 
 @contextmanager
-def _kept(name: str, data: bytes) -> Iterator[str]:
+def kept_in_memory(name: str, data: bytes) -> Iterator[str]:
     """In memory, where other processes of this user can open it; gone with this process at the latest."""
     if not _has_memory_files():
         with _file(data) as path:

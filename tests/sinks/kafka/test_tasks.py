@@ -14,6 +14,7 @@ from onceward.kafka.transaction import Identity
 from onceward.sinks.kafka import tasks
 from onceward.sinks.kafka.encoding import HASH, Catalog, Topic
 from onceward.sinks.kafka.tasks import SHIPPED_SCHEMA, TaskRepeated, Work
+from onceward.sinks.kafka.turns import turns
 from onceward.sinks.parcel import Parcel
 from support.leaders import Leaders, payload
 
@@ -77,7 +78,13 @@ def encode_and_write(parcel: Parcel[Work]) -> list[pa.RecordBatch]:
     return list(tasks.encode_and_write(parcel, iter([ROWS])))
 
 
-WAYS = pytest.mark.parametrize("write", [write_encoded, encode_and_write])
+def encode_and_write_in_turns(parcel: Parcel[Work]) -> list[pa.RecordBatch]:
+    work = parcel.open()
+    with turns(work.catalog) as shared:
+        return list(tasks.encode_and_write_in_turns(Parcel(None, replace(work, turns=shared)), iter([ROWS])))
+
+
+WAYS = pytest.mark.parametrize("write", [write_encoded, encode_and_write, encode_and_write_in_turns])
 
 
 @WAYS
@@ -108,6 +115,19 @@ def test_a_repeated_task_writes_nothing_and_fails_so_that_the_epoch_is_redone(
     with pytest.raises(TaskRepeated, match=f"task 4 is at attempt {attempt}: its records may already be in the"):
         write(parcel)
     assert leaders.requests == []
+
+
+def test_tasks_that_take_turns_go_on_with_each_others_sequence_numbers(
+    parcel: Parcel[Work], leaders: Leaders, at_attempt: Callable[[int], None]
+) -> None:
+    """C1: one run of sequences for each partition, whoever writes."""
+    at_attempt(0)
+    work = parcel.open()
+    with turns(work.catalog) as shared:
+        mine = Parcel(None, replace(work, turns=shared))
+        for _ in range(3):
+            list(tasks.encode_and_write_in_turns(mine, iter([ROWS, ROWS])))
+    assert [header.base_sequence for header, _ in leaders.log("out").taken] == [0, 4, 8]
 
 
 def test_a_repeated_task_may_run_a_replay_which_writes_nothing(

@@ -4,6 +4,7 @@ import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
@@ -14,6 +15,7 @@ from onceward.epoch.outcome import Outcome, PartitionOutcome, Span, TopicPartiti
 from onceward.errors import revive
 from onceward.sinks.kafka import tasks
 from onceward.sinks.kafka.tasks import Work
+from onceward.sinks.kafka.turns import turns
 from onceward.sinks.parcel import packed
 
 STATUS_TIMEOUT_S: Final = 10.0  # Spark's listener bus is asynchronous; a job's end is known within milliseconds
@@ -35,6 +37,12 @@ def write(rows: DataFrame, work: Work) -> Outcome:
         return _run(owned.mapInArrow(partial(tasks.write_batches, parcel), tasks.REPORT))
 
 
+def write_in_turns(rows: DataFrame, work: Work) -> Outcome:
+    """No shuffle either: tasks share this machine, and take turns at a partition."""
+    with turns(work.catalog) as shared, packed(rows.sparkSession, replace(work, turns=shared)) as parcel:
+        return _run(rows.mapInArrow(partial(tasks.encode_and_write_in_turns, parcel), tasks.REPORT), shared=True)
+
+
 def write_preserved(rows: DataFrame, work: Work) -> Outcome:
     """No shuffle: each task writes the partitions it has, and no two tasks may have the same."""
     with packed(rows.sparkSession, work) as parcel:
@@ -47,11 +55,12 @@ def digest(rows: DataFrame, work: Work) -> Outcome:
         return _outcome(rows.mapInArrow(partial(tasks.digest_rows, parcel), tasks.REPORT).toArrow())
 
 
-def _run(reports: DataFrame) -> Outcome:
+def _run(reports: DataFrame, *, shared: bool = False) -> Outcome:
     with _tagged(reports.sparkSession) as tag:
         table = reports.toArrow()
     outcome = _outcome(table)
-    _require_one_writer(table)
+    if not shared:
+        _require_one_writer(table)
     require_untouched(reports.sparkSession, tag)
     return outcome
 

@@ -5,11 +5,11 @@ Who holds the transaction and how it ends is `transactional.py`.
 
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final, Literal
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
 from onceward import crashpoints
 from onceward.epoch.contract import Committable, EpochContext, Guarantee, LastCommit, Owner, Verdict
@@ -26,6 +26,7 @@ from onceward.sinks.kafka.encoding import Catalog, Encoder
 from onceward.sinks.kafka.rows import KafkaRows
 from onceward.sinks.kafka.tasks import Work, where
 from onceward.sinks.kafka.transactional import TransactionalKafka
+from onceward.sinks.parcel import is_local
 from onceward.sinks.rows import SMALL_EPOCH_BYTES, Size
 
 TRANSACTION_TIMEOUT_MS: Final = 60_000  # Kafka's own default; a longer epoch is redone with twice as much
@@ -136,16 +137,21 @@ class KafkaSink(TransactionalKafka):
                 "partitioning='preserve' needs the rows' own partition column; select it, or use partitioning='key'"
             )
         self._refresh_catalog(force=context.attempt > 1)
-        # A second try takes the long way with a shuffle: the rows may have been too many to collect, or two tasks
-        # may have met on one partition.
+        # A second try goes over tasks: the rows may have been too many to collect.
         if (table := self._size.collect(prepared, context)) is not None:
             return self._write_here(context, table)
-        work = self._work(context, self.identity)
-        outcome = (
-            jobs.write_preserved(prepared, work) if preserve and context.attempt == 1 else jobs.write(prepared, work)
-        )
+        outcome = self._way(rows.sparkSession, context)(prepared, self._work(context, self.identity))
         self._size.learn_rows(context, outcome.rows)
+        self._catalog.look_up(self.wire, {place.topic for place in outcome.partitions})
         return outcome
+
+    def _way(self, spark: SparkSession, context: EpochContext) -> Callable[[DataFrame, Work], Outcome]:
+        """A second try takes the one that works everywhere."""
+        if context.attempt > 1:
+            return jobs.write
+        if self.partitioning == "preserve":
+            return jobs.write_preserved
+        return jobs.write_in_turns if is_local(spark.sparkContext.master or "") else jobs.write
 
     def pre_commit(self, context: EpochContext, outcome: Outcome) -> Committable:
         """The vote; without a transaction there is nothing to decide."""

@@ -21,6 +21,7 @@ from onceward.kafka.transaction import Identity
 from onceward.kafka.wire import Cluster, Wire
 from onceward.secret import Exposure
 from onceward.sinks.kafka.encoding import Catalog, Encoder
+from onceward.sinks.kafka.turns import Turns
 from onceward.sinks.parcel import Parcel
 
 ENCODE_BYTES: Final = 8 << 20  # rows are gathered up to this before they are encoded: fewer, fuller batches
@@ -79,6 +80,7 @@ class Work:
     compression: Compression
     catalog: Catalog
     writers: int
+    turns: Turns | None = None  # of tasks that share a machine
 
     @property
     def exposure(self) -> Exposure:
@@ -131,6 +133,31 @@ def encode_and_write(parcel: Parcel[Work], batches: Iterator[pa.RecordBatch]) ->
         work = parcel.open()
         encoder = work.encoder()
         yield from _send(work, (pair for table in _gather(batches) for pair in encoder.encode(table)))
+
+    yield from _report(written())
+
+
+def encode_and_write_in_turns(parcel: Parcel[Work], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Both stages in one task, where tasks share a machine: several write to a partition, one after the other."""
+    _require_first_attempt()
+
+    def written() -> Iterator[tuple[TopicPartition, PartitionOutcome]]:
+        work = parcel.open()
+        assert work.turns is not None
+        encoder, sender, spans = work.encoder(), work.sender(), dict[TopicPartition, Span]()
+        for table in _gather(batches):
+            encoded = list(encoder.encode(table))
+            with work.turns.at({place for place, _ in encoded}) as sequences:
+                for place, sequence in sequences.items():
+                    sender.go_on(place, sequence)
+                for place, batch in encoded:
+                    sender.send(place, batch.payload, batch.count)
+                spans = sender.flush()
+                if crashpoints.armed("task-writing", work.epoch):
+                    crashpoints.reach("task-writing", work.epoch)
+                sequences.update({place: sender.next_sequence(place) for place in sequences})
+            yield from ((place, PartitionOutcome(batch.count, batch.digest)) for place, batch in encoded)
+        yield from where(spans)
 
     yield from _report(written())
 

@@ -1,0 +1,82 @@
+"""Tasks on one machine that take turns at a partition: real processes, real locks."""
+
+import multiprocessing
+import os
+import signal
+from collections.abc import Iterator
+from typing import Final
+
+import pytest
+
+from onceward.epoch.outcome import TopicPartition
+from onceward.sinks.kafka.encoding import Catalog, Topic
+from onceward.sinks.kafka.turns import TurnLost, Turns, turns
+
+FORK: Final = multiprocessing.get_context("fork")
+OUT: Final = [TopicPartition("out", number) for number in range(3)]
+TIMES: Final = 200
+
+
+@pytest.fixture
+def shared() -> Iterator[Turns]:
+    with turns(Catalog({"other": Topic(2, 1), "out": Topic(3, 1)})) as made:
+        yield made
+
+
+def take(shared: Turns, places: list[TopicPartition], times: int) -> None:
+    for _ in range(times):
+        with shared.at(places) as numbers:
+            for place in places:
+                numbers[place] += 1
+
+
+def test_a_turn_begins_where_the_last_one_ended(shared: Turns) -> None:
+    with shared.at(OUT[:2]) as numbers:
+        assert numbers == dict.fromkeys(OUT[:2], 0)
+        numbers[OUT[0]] = 17
+    with shared.at(OUT) as numbers:
+        assert numbers == {OUT[0]: 17, OUT[1]: 0, OUT[2]: 0}
+
+
+def test_no_two_processes_have_the_turn_at_once_and_none_waits_for_ever(shared: Turns) -> None:
+    """Each wants the partitions in another order; every number is handed out once."""
+    orders = (OUT, OUT[::-1], [OUT[1], OUT[0]], [OUT[2]])
+    workers = [FORK.Process(target=take, args=(shared, order, TIMES)) for order in orders]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join(60)
+    assert [worker.exitcode for worker in workers] == [0] * len(orders)
+    with shared.at(OUT) as numbers:
+        assert numbers == {OUT[0]: 3 * TIMES, OUT[1]: 3 * TIMES, OUT[2]: 3 * TIMES}
+
+
+def test_who_fails_in_a_turn_leaves_no_number_that_another_could_go_on_with(shared: Turns) -> None:
+    """C1: equal sequences with other bytes are dropped silently, so nobody guesses."""
+    with pytest.raises(ZeroDivisionError), shared.at(OUT[:1]):
+        raise ZeroDivisionError
+    with pytest.raises(TurnLost, match="out-0: another task failed while it had the turn"), shared.at(OUT):
+        pass
+
+
+def die(shared: Turns) -> None:
+    with shared.at(OUT[:1]):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_who_is_killed_in_a_turn_leaves_none_either(shared: Turns) -> None:
+    worker = FORK.Process(target=die, args=(shared,))
+    worker.start()
+    worker.join(60)
+    with pytest.raises(TurnLost, match="another task failed"), shared.at(OUT[:1]):
+        pass
+    with shared.at(OUT[1:]) as numbers:
+        assert set(numbers.values()) == {0}
+
+
+def test_a_topic_that_was_not_known_when_the_job_began_has_no_turns(shared: Turns) -> None:
+    with (
+        pytest.raises(TurnLost, match="new-0 was not known when the epoch's job began"),
+        shared.at([TopicPartition("new", 0)]),
+    ):
+        pass
