@@ -6,10 +6,10 @@ beside it (docs/decisions/0010).
 """
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib.machinery import PathFinder
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 ZIP: Final = "pyspark.zip"
 
@@ -29,12 +29,28 @@ def installed_first(path: Sequence[str]) -> list[str]:
     return list(path)
 
 
+def unless_left(worker: Callable[..., int]) -> Callable[..., int]:
+    """The same, without a traceback where Spark has closed the connection: another task of the job has failed.
+
+    What a user's function raises never gets here: it is told to Spark.
+    """
+
+    def quietly(*given: Any) -> int:
+        try:
+            return worker(*given)
+        except (EOFError, ConnectionError):
+            return 1  # as after the traceback
+
+    return quietly
+
+
 def main() -> None:
     if "pyspark" not in sys.modules:
         sys.path[:] = installed_first(sys.path)
-    from pyspark.daemon import manager
+    from pyspark import daemon
 
-    manager()
+    daemon.worker = unless_left(daemon.worker)
+    daemon.manager()
 
 
 if __name__ == "__main__":

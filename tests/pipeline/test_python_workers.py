@@ -66,3 +66,22 @@ def test_workers_are_told_so_only_where_they_find_onceward(monkeypatch: pytest.M
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [root])  # the script's own folder: no worker looks there
     assert told("local[2]") is None
+
+
+def test_a_worker_that_spark_has_left_says_nothing_and_one_that_fails_otherwise_does() -> None:
+    """A task fails, Spark closes the connections of the others: the user reads one error."""
+
+    def worker(error: BaseException | None) -> int:
+        if error is not None:
+            raise error
+        return 0
+
+    quietly = python_workers.unless_left(worker)
+    assert [quietly(None), quietly(EOFError()), quietly(BrokenPipeError()), quietly(ConnectionResetError())] == [
+        0,
+        1,
+        1,
+        1,
+    ]
+    with pytest.raises(ZeroDivisionError):
+        quietly(ZeroDivisionError())
