@@ -115,6 +115,11 @@ class Scripted(TwoPhaseCommitSink):
     def __init__(self, world: World, name: str) -> None:
         self.world, self.name = world, name
         self.outcome: Outcome | None = Outcome(rows=3, digest=9)
+        self.computed_s = 0.0
+
+    @property
+    def computing_s(self) -> float:
+        return self.computed_s
 
     def play(self, step: str, context: EpochContext) -> Verdict:
         assert (context.epoch, context.positions) == (CONTEXT.epoch, CONTEXT.positions)

@@ -98,6 +98,13 @@ class TestOrder:
         assert world.counted == ["rows of table"]
         assert done.sinks["table"].outcome == Outcome(rows=5, digest=55)
 
+    def test_a_sink_that_knows_how_long_its_rows_took_to_compute_says_so(self) -> None:
+        world = without_decider()
+        world.sinks["table"].computed_s = 0.25
+        done = world.run()
+        assert done.sinks["table"].milliseconds["compute"] == 250.0
+        assert "compute" not in done.sinks["files"].milliseconds
+
     def test_each_step_of_each_sink_is_timed(self) -> None:
         done = with_decider().run()
         assert {name: sorted(voted.milliseconds) for name, voted in done.sinks.items()} == {

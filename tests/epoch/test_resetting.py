@@ -410,3 +410,15 @@ def test_offsets_that_say_nothing_are_refused(text: str) -> None:
 def test_two_offsets_of_one_partition_are_refused() -> None:
     with pytest.raises(ResetRefused, match="clicks/0 is given two offsets"):
         parse_offsets("clicks/0=1,clicks/0=2")
+
+
+def test_another_reset_leaves_the_folder_of_the_lineage_that_lives(pipeline: Pipeline) -> None:
+    """E8: only what was never begun is cleared away; the old lineage's ledger may still be asked for."""
+    first = reset(pipeline, offsets={IN_0: 1})
+    pipeline.storage.replace("lineages/000001-never-begun/left", b"")
+    pipeline.storage.replace("lineages/notes", b"not ours")
+    reset(pipeline, offsets={IN_0: 0})
+    kept = {name.split("/")[1] for name in pipeline.storage.files if name.startswith("lineages/")}
+    assert first.folder.removeprefix("lineages/") in kept
+    assert "000001-never-begun" not in kept
+    assert "notes" in kept

@@ -3,7 +3,7 @@
 import pytest
 
 from onceward.errors import ConfigurationError
-from onceward.kafka.patterns import matches, whole
+from onceward.kafka.patterns import matches, said, whole
 
 
 def test_a_pattern_fits_whole_names() -> None:
@@ -19,3 +19,7 @@ def test_a_pattern_fits_whole_names() -> None:
 def test_what_is_no_expression_is_refused(pattern: str) -> None:
     with pytest.raises(ConfigurationError, match="regular expression"):
         whole(pattern)
+
+
+def test_messages_have_the_pattern_as_it_was_given() -> None:
+    assert [said(whole("clicks-.*")), said("clicks"), said("^(?:half")] == ["clicks-.*", "clicks", "^(?:half"]

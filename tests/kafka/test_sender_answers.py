@@ -242,3 +242,34 @@ class TestRefusals:
         sender.send(PLACE, BATCHES[0], 1)
         sender.flush()
         assert len(leaders.requests) == 1
+
+
+class TestGoingOn:
+    """Several senders of one identity write to a partition, one after the other."""
+
+    def test_each_goes_on_where_the_one_before_it_ended(self, leaders: Leaders) -> None:
+        first, second = sender_to(leaders), sender_to(leaders)
+        first.send(PLACE, BATCHES[0], 1)
+        first.flush()
+        second.go_on(PLACE, first.next_sequence(PLACE))
+        for batch in BATCHES[1:4]:
+            second.send(PLACE, batch, 1)
+        assert second.flush() == {PLACE: Span(1, 4)}
+        first.go_on(PLACE, second.next_sequence(PLACE))
+        first.send(PLACE, BATCHES[4], 1)
+        first.flush()
+        assert leaders.values("out") == RECORDS[:5]
+        assert [header.base_sequence for header, _ in leaders.log("out").taken] == [0, 1, 2, 3, 4]
+
+    def test_a_partition_that_another_has_enrolled_takes_several_at_once(self, leaders: Leaders) -> None:
+        sender = sender_to(leaders)
+        sender.go_on(PLACE, 0)
+        sender.send(PLACE, BATCHES[0], 1)
+        sender.flush()
+        other = sender_to(leaders)
+        other.go_on(PLACE, 1)
+        for batch in BATCHES[1:]:
+            other.send(PLACE, batch, 1)
+        while other._dispatch():
+            pass
+        assert len(other._requests) == IN_FLIGHT
