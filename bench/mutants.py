@@ -37,7 +37,11 @@ class Mutant:
 MUTANTS: Final = (
     # What must be durable before it counts.
     Mutant(
-        "a file is not synced", "epoch/storage.py", "os.fsync(file.fileno())", "pass", ("tests/epoch/test_storage.py",)
+        "a file is not synced",
+        "epoch/storage.py",
+        "            if sync:\n                os.fsync(file.fileno())",
+        "            pass",
+        ("tests/epoch/test_storage.py",),
     ),
     Mutant(
         "a folder is not synced after a rename",
@@ -166,8 +170,8 @@ MUTANTS: Final = (
     Mutant(
         "a marker's lineage is not compared",
         "epoch/recovery.py",
-        "    if last.lineage != known.lineage:",
-        "    if False:",
+        "    if last.lineage != known.lineage:\n        raise ForeignLineage(",
+        "    if False:\n        raise ForeignLineage(",
         ("tests/epoch/test_recovery.py",),
     ),
     Mutant(
@@ -180,8 +184,8 @@ MUTANTS: Final = (
     Mutant(
         "a missing marker means never",
         "epoch/recovery.py",
-        "    if not known.marked:",
-        "    if True:",
+        "    if not known.marked:\n        return Recovered(known.done)",
+        "    if True:\n        return Recovered(known.done)",
         ("tests/epoch/test_recovery.py",),
     ),
     Mutant(
@@ -243,8 +247,8 @@ MUTANTS: Final = (
     Mutant(
         "a torn plan is taken for whole",
         "epoch/checkpoint.py",
-        "or not all(map(_is_whole, lines[1:])):\n            raise TornEntry",
-        "or False:\n            raise TornEntry",
+        "        if len(lines) < 3 or not is_whole(data):",
+        "        if len(lines) < 3:",
         ("tests/epoch/test_checkpoint.py",),
     ),
     Mutant(
@@ -258,7 +262,7 @@ MUTANTS: Final = (
     Mutant(
         "a start does not abort what was staged",
         "epoch/takeover.py",
-        "        self.coordinator.abort(EpochContext(epoch=following, attempt=0))\n",
+        "        self._ask(None, lambda: self.coordinator.abort(EpochContext(epoch=following, attempt=0)))\n",
         "",
         schedules=1500,
     ),
@@ -279,9 +283,53 @@ MUTANTS: Final = (
     Mutant(
         "a failed try is not aborted",
         "epoch/coordinator.py",
-        "            except Exception as error:\n                self.abort(trying)",
-        "            except Exception as error:\n                pass",
+        "tries.failed(error, began, away=self._abort_patiently(trying))",
+        "tries.failed(error, began, away=None)",
         ("tests/epoch/test_coordinator.py",),
+    ),
+    # Records that are passed over, and lineages that begin anew.
+    Mutant(
+        "a committed record can be skipped",
+        "epoch/skips.py",
+        "    if place.offset >= end:\n        return",
+        "    return",
+        ("tests/epoch/test_skips.py",),
+    ),
+    Mutant(
+        "a lineage that lives is cleared away",
+        "epoch/new_lineage.py",
+        'if found is None or found.folder != f"{LINEAGES}/{name}":',
+        "if True:",
+        ("tests/epoch/test_resetting.py",),
+    ),
+    # Tasks that take turns at a partition.
+    Mutant(
+        "who dies in a turn leaves the old number",
+        "sinks/kafka/turns.py",
+        "                self._write(descriptor, place, UNFINISHED)",
+        "                pass",
+        ("tests/sinks/kafka/test_turns.py",),
+    ),
+    Mutant(
+        "turns are not locked",
+        "sinks/kafka/turns.py",
+        "                fcntl.lockf(descriptor, fcntl.LOCK_EX, NUMBER.size, self._at(place))",
+        "                pass",
+        ("tests/sinks/kafka/test_turns.py",),
+    ),
+    Mutant(
+        "a turn ends before all is acknowledged",
+        "sinks/kafka/tasks.py",
+        "                spans = sender.flush()\n",
+        "",
+        ("tests/sinks/kafka/test_tasks.py",),
+    ),
+    Mutant(
+        "a task does not go on with another's numbers",
+        "sinks/kafka/tasks.py",
+        "                    sender.go_on(place, sequence)",
+        "                    pass",
+        ("tests/sinks/kafka/test_tasks.py",),
     ),
     Mutant(
         "a failed commit is not repeated",
