@@ -11,6 +11,7 @@ from onceward.doctor.durations import in_words
 from onceward.doctor.finding import Finding, note, ok, risk
 from onceward.kafka.cluster_facts import DESCRIBE, READ, WRITE, ClusterFacts, TopicFacts
 from onceward.kafka.wire import TRANSACTION_VERSION
+from onceward.pipeline.printing import counted_as
 
 INTERNAL: Final = ("__transaction_state", "__consumer_offsets")  # what the coordinators know is as safe as these
 OFFSETS: Final = ("offsets.retention.minutes", 60.0, "the pipeline's marker, which rides on its group's offsets")
@@ -100,7 +101,7 @@ def judge_target(facts: ClusterFacts, name: str) -> list[Finding]:
 
 def _transactions(facts: ClusterFacts, about: str) -> Finding:
     if facts.transaction_version >= TRANSACTION_VERSION:
-        return ok(about, f"{facts.brokers} broker(s), transaction.version {facts.transaction_version}")
+        return ok(about, f"{counted_as(facts.brokers, 'broker')}, transaction.version {facts.transaction_version}")
     return risk(
         about,
         f"transaction.version {facts.transaction_version}: the old protocol can lose and tear transactions",
@@ -118,7 +119,8 @@ def _found(facts: ClusterFacts, name: str, kind: str) -> tuple[TopicFacts | None
     if topic.leaderless:
         says = f"{topic.leaderless} of {topic.partitions} partitions have no leader"
         return topic, [risk(about, says, "bring the brokers back that hold them")]
-    return topic, [ok(about, f"{topic.partitions} partitions, {topic.replicas} replicas, {topic.in_sync} in sync")]
+    size = f"{counted_as(topic.partitions, 'partition')}, {counted_as(topic.replicas, 'replica')}"
+    return topic, [ok(about, f"{size}, {topic.in_sync} in sync")]
 
 
 def _rights(topic: TopicFacts, kind: str, needed: Iterable[int]) -> Iterator[Finding]:
