@@ -115,6 +115,9 @@ def test_starts_epochs_and_ends_are_events(caplog: pytest.LogCaptureFixture) -> 
         telling.ended(None)
         telling.ended(HomeInUse("taken"))
     found = [(it.event, it.pipeline) for it in caplog.records]  # type: ignore[attr-defined]
+    logging.getLogger(EPOCHS).setLevel(logging.WARNING)
+    telling.committed(entry(4), Course(4, 0.0))
+    logging.getLogger(EPOCHS).setLevel(logging.NOTSET)
     names = ["pipeline_started", "epoch_committed", "pipeline_ended", "pipeline_failed"]
     assert found == [(name, "clicks") for name in names]
     assert caplog.records[1].rows_out == {"kafka": 10, "postgres": 10}  # type: ignore[attr-defined]

@@ -5,6 +5,7 @@ import socket
 import urllib.request
 from typing import Any
 
+import msgspec
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from typer.testing import CliRunner
@@ -139,6 +140,7 @@ def test_a_start_that_failed_is_a_state() -> None:
 def test_a_time_of_the_ledger_is_unix_time() -> None:
     assert unix_time("2026-01-02T03:04:05.678+00:00") == unix_time("2026-01-02T03:04:05.678")
     assert unix_time("noon") is None
+    assert [it.value for it in of_commit(msgspec.structs.replace(entry(3), finished_at="noon"))] == [3]
     assert [it.meter.name for it in of_commit(entry(3))] == [
         "onceward_last_committed_epoch",
         "onceward_last_commit_timestamp_seconds",
