@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame
 from onceward.epoch.contract import TwoPhaseCommitSink
 from onceward.epoch.entries import kind_of
 from onceward.epoch.ledger import Entry
-from onceward.epoch.observing import Observer, Onlookers
+from onceward.epoch.observing import Observer, Onlookers, blame
 from onceward.errors import OncewardError
 from onceward.events import of_pipeline
 from onceward.pipeline.opening import Opened
@@ -70,6 +70,7 @@ class Telling:
     def __init__(self, source: DataFrame, opened: Opened, openlineage: str | Path | None) -> None:
         pipeline = opened.taken.owner.pipeline
         self._last = _last_entry(opened)
+        self._looked = False
         self._metering = metrics.metering(pipeline)
         self._begun = self._begins(source, opened) if openlineage is not None or lineage.is_asked_for() else None
         traces = tracing()
@@ -83,10 +84,14 @@ class Telling:
 
     def look_at(self, rows: Mapping[str, DataFrame]) -> None:
         """Each sink's columns, of the first epoch; only where somebody is told."""
-        if self._begun is None or self._begun.schemas:
+        if self._begun is None or self._looked:
             return
-        for name, frame in rows.items():
-            self._begun.schemas[name] = [(it.name, it.dataType.simpleString()) for it in frame.schema.fields]
+        self._looked = True
+        try:
+            for name, frame in rows.items():
+                self._begun.schemas[name] = [(it.name, it.dataType.simpleString()) for it in frame.schema.fields]
+        except Exception as error:  # noqa: BLE001 - the epoch finds out by itself what is wrong with its rows
+            blame("OpenLineage", error)
 
     def runs(self, look: Callable[[], Sight]) -> None:
         """The query is there."""
