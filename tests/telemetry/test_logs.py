@@ -178,6 +178,13 @@ def test_an_error_that_ends_a_run_is_a_line_of_json_too(
         raise ConfigurationError("told by the command")
 
 
+def test_a_supervisor_speaks_as_its_child_does(log: logging.Logger, capsys: pytest.CaptureFixture[str]) -> None:
+    logs.reporting("warning", "json")("starting it again")
+    assert json.loads(capsys.readouterr().err)["message"] == "starting it again"
+    logs.reporting("warning", "text")("starting it again")
+    assert capsys.readouterr().err == "starting it again\n"
+
+
 def test_another_format_is_refused_with_the_names_of_both(tmp_path: Path) -> None:
     file = tmp_path / "p.py"
     file.touch()

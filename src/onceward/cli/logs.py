@@ -1,7 +1,7 @@
 """Onceward's own log, for people at a terminal, for programs and for a file."""
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Final
@@ -70,6 +70,12 @@ def set_up(level: str, file: Path | None, *, quiet: bool = False, log_format: st
         )
         handlers.append(written)
     log.handlers[:] = handlers
+
+
+def reporting(level: str, log_format: str) -> Callable[[str], None]:
+    """How a process that runs no pipeline itself tells people, or programs."""
+    set_up(level, None, log_format=log_format)
+    return report if log_format == "json" else progress
 
 
 def report(text: str) -> None:

@@ -87,7 +87,7 @@ def run(
         )
     chosen = settings(conf, packages, driver_memory)
     if restart and not is_supervised():
-        raise typer.Exit(supervise(own_command(), restart_limit))
+        raise typer.Exit(supervise(own_command(), restart_limit, logs.reporting(log_level, log_format)))
     logs.set_up(log_level, log_file, quiet=quiet or json_lines, log_format=log_format)
     require_usable(openlineage)
     with (
