@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from onceward.sinks.iceberg import IcebergSink as IcebergSink
     from onceward.sinks.kafka import KafkaSink as KafkaSink
     from onceward.sinks.postgres import PostgresSink as PostgresSink
+    from onceward.telemetry.logs import JsonFormatter as JsonFormatter
 
     __version__: str
 
@@ -51,6 +52,7 @@ _HOMES: Final = {
     "FunctionSink": "onceward.sinks.function",
     "Guarantee": "onceward.epoch.contract",
     "IcebergSink": "onceward.sinks.iceberg",
+    "JsonFormatter": "onceward.telemetry.logs",
     "KafkaSink": "onceward.sinks.kafka",
     "LastCommit": "onceward.epoch.contract",
     "Lookup": "onceward.lookups",
@@ -83,6 +85,7 @@ __all__ = [
     "FunctionSink",
     "Guarantee",
     "IcebergSink",
+    "JsonFormatter",
     "KafkaSink",
     "LastCommit",
     "Lookup",

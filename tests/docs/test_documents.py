@@ -24,7 +24,7 @@ def test_the_public_names_are_few_and_pinned() -> None:
     lookups = {"Lookup", "PostgresLookup"}
     names = {"Guarantee", "OncewardError", "Pipeline", "Query", "configure", "errors", "read_kafka", "session"}
     letters = {"attempt", "good_rows", "parse", "parse_json", "reject", "with_dead_letters"}
-    names |= sinks | contract | lookups | letters | {"State", "state", "copy_prefix", "topic"}
+    names |= sinks | contract | lookups | letters | {"State", "state", "copy_prefix", "topic", "JsonFormatter"}
     assert set(ow.__all__) == names == set(dir(ow))
     assert all(getattr(ow, name) is not None for name in names)
 

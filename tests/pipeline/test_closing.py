@@ -15,7 +15,9 @@ def test_connections_stay_until_the_epoch_of_an_overtaken_driver_has_ended() -> 
     query._closing, query._closed, query._fenced = threading.Lock(), False, fenced
     query._ended = lambda *_: steps.append("told")
     query.spark_query = cast("Any", SimpleNamespace(exception=lambda: None, isActive=False))
-    query._runner = cast("Any", SimpleNamespace(idle=idle, close=lambda: steps.append("recorded"), failure=None))
+    observer = SimpleNamespace(ended=lambda failure: steps.append(f"observed {type(failure).__name__}"))
+    runner = SimpleNamespace(idle=idle, close=lambda: steps.append("recorded"), failure=None, observer=observer)
+    query._runner = cast("Any", runner)
     query._opened = cast("Any", SimpleNamespace(close=lambda: steps.append("closed")))
     closing = threading.Thread(target=query._close)
     closing.start()
@@ -23,5 +25,5 @@ def test_connections_stay_until_the_epoch_of_an_overtaken_driver_has_ended() -> 
     assert (closing.is_alive(), steps) == (True, [])
     idle.set()
     closing.join(10)
-    assert (closing.is_alive(), steps) == (False, ["recorded", "told", "closed"])
+    assert (closing.is_alive(), steps) == (False, ["recorded", "told", "closed", "observed PipelineFenced"])
     assert query.exception() is fenced

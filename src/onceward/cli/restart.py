@@ -42,9 +42,9 @@ def is_supervised() -> bool:
     return VARIABLE in os.environ
 
 
-def supervise(command: Sequence[str], limit: int) -> int:
+def supervise(command: Sequence[str], limit: int, report: Callable[[str], None] = progress) -> int:
     """Run it until it ends for good; its exit code."""
-    return Supervisor(command, limit).run()
+    return Supervisor(command, limit, report).run()
 
 
 class Supervisor:

@@ -7,10 +7,11 @@ import typer
 
 from onceward.cli import logs
 from onceward.cli.failing import ShowTraceback, print_traceback
-from onceward.cli.logs import LogFile, LogLevel
+from onceward.cli.logs import LogFile, LogFormat, LogLevel
 from onceward.cli.output import AsJson, result
 from onceward.cli.restart import LIMIT, Restart, RestartLimit, is_supervised, own_command, supervise, supervised
 from onceward.cli.spark_options import Conf, DriverMemory, Packages, PyFiles, names, settings
+from onceward.cli.telemetry import Metrics, OpenLineage, require_usable, served
 from onceward.cli.watch import AsJsonLines, Quiet, view
 
 if TYPE_CHECKING:
@@ -66,7 +67,10 @@ def run(
     json_lines: AsJsonLines = False,
     quiet: Quiet = False,
     log_level: LogLevel = "warning",
+    log_format: LogFormat = "text",
     log_file: LogFile = None,
+    metrics: Metrics = None,
+    openlineage: OpenLineage = None,
     show_traceback: ShowTraceback = False,
     restart: Restart = False,
     restart_limit: RestartLimit = LIMIT,
@@ -83,9 +87,15 @@ def run(
         )
     chosen = settings(conf, packages, driver_memory)
     if restart and not is_supervised():
-        raise typer.Exit(supervise(own_command(), restart_limit))
-    logs.set_up(log_level, log_file, quiet=quiet or json_lines)
-    with supervised() as tell, view(quiet=quiet, json_lines=json_lines) as shown:
+        raise typer.Exit(supervise(own_command(), restart_limit, logs.reporting(log_level, log_format)))
+    logs.set_up(log_level, log_file, quiet=quiet or json_lines, log_format=log_format)
+    require_usable(openlineage)
+    with (
+        logs.failure_logged(log_format),
+        supervised() as tell,
+        view(quiet=quiet, json_lines=json_lines, log_format=log_format) as shown,
+        served(metrics, shown.report),
+    ):
         from onceward.pipeline import host, shipping
         from onceward.pipeline.explaining import in_our_words, in_users_file
         from onceward.pipeline.session import end, session
@@ -119,6 +129,7 @@ def run(
                     in_doubt=cast("InDoubt | None", in_doubt),
                     replan=replan,
                     accept_lost_input=accept_lost_input,
+                    openlineage=openlineage,
                     report=shown.report,
                     look=look,
                 )

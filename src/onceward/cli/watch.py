@@ -14,6 +14,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from onceward.cli import logs
 from onceward.cli.output import progress
 from onceward.terminal import one_line
 from onceward.watching.showing import EpochShown, Shown, Watch
@@ -104,6 +105,13 @@ class JsonLines(Watching):
         sys.stdout.flush()
 
 
+class LogLines(Silent):
+    """For programs that read the log: it has the epochs, and what is reported to people."""
+
+    def report(self, text: str) -> None:
+        logs.report(text)
+
+
 class LiveView(Watching):
     """For a terminal. Lines for people go above it. Drawn from the first look on: an empty view would scroll."""
 
@@ -126,10 +134,12 @@ class LiveView(Watching):
 
 
 @contextmanager
-def view(*, quiet: bool = False, json_lines: bool = False) -> Iterator[View]:
+def view(*, quiet: bool = False, json_lines: bool = False, log_format: str = "text") -> Iterator[View]:
     """The view that fits where standard error goes."""
     if json_lines:
         yield JsonLines()
+    elif log_format == "json":
+        yield LogLines()
     elif quiet:
         yield Silent()
     elif not sys.stderr.isatty():

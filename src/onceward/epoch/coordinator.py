@@ -3,7 +3,6 @@
 Pure: the journal, clock, sleep and what counts as final are passed in.
 """
 
-import logging
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
@@ -11,14 +10,17 @@ from typing import Any, Final, Protocol
 
 from onceward import crashpoints
 from onceward.epoch.contract import Committable, DecidingSink, EpochContext, TwoPhaseCommitSink, Verdict
+from onceward.epoch.observing import UNDECIDED, AbortedTry, Course, Observer, Step
 from onceward.epoch.outcome import Outcome
 from onceward.epoch.patience import Patience, of_sink, passes
 from onceward.epoch.tries import Judging, Tries, line_of
 from onceward.errors import CommitUnfinished, PipelineFenced
+from onceward.events import logger
 
+NOT_COMMITTED: Final = "the sink proved that the commit did not happen (a transaction that timed out)"
 COMMIT_BACK_OFF_S: Final = (0.05, 0.2, 1.0, 3.0, 5.0, 10.0, 30.0)  # the last one for ever
 
-log = logging.getLogger("onceward.epoch")
+log = logger("onceward.epoch")
 
 
 @dataclass(slots=True)
@@ -79,6 +81,8 @@ class Coordinator:
         self.decider = next((name for name, sink in self.sinks.items() if isinstance(sink, DecidingSink)), None)
         self.patience = patience
         self.doing = ""  # for those who look on
+        self.course: Course | None = None  # of the last epoch that was carried out, or is
+        self.observer = Observer()
         self._judging = Judging(is_final=is_final, own=own, describe=describe)
         self._is_final = is_final
         self._clock = clock
@@ -98,10 +102,12 @@ class Coordinator:
         `keep_on` is asked between two tries of a commit, and raises to stop trying.
         """
         tries = Tries(context.epoch, self._judging, self._sleep, self.patience)
+        self.course = course = Course(context.epoch, self._clock())
         attempt = 0
         while True:
             attempt += 1
             trying, began = replace(context, attempt=attempt), self._clock()
+            course.try_at(began)
             try:
                 self._abort_decider_first(trying)
                 journal.open()
@@ -111,20 +117,23 @@ class Coordinator:
                 if self.decider is not None and len(self.sinks) > 1:
                     journal.prepare(attempted)
             except Exception as error:  # noqa: BLE001 - judged by `tries`
+                self._tell_aborted(course, attempt, type(error).__name__, line_of(error))
                 tries.failed(error, began, away=self._abort_patiently(trying))
                 continue
             if self.patience is not None:
                 self.patience.over()
-            voted = self._clock()
+            voted = course.voted = self._clock()
             if self._decide(trying, attempted, journal) is Verdict.COMMITTED:
-                decided = self._clock()
+                decided = course.decided = self._clock()
                 self.commit(trying, attempted.sinks, keep_on)
-                times = {"vote": voted - began, "decide": decided - voted, "commit": self._clock() - decided}
+                course.ended = self._clock()
+                times = {"vote": voted - began, "decide": decided - voted, "commit": course.ended - decided}
                 attempted.milliseconds = {step: round(took * 1000, 2) for step, took in times.items()}
                 return attempted
+            self._tell_aborted(course, attempt, UNDECIDED, NOT_COMMITTED)
             if (away := self._abort_patiently(trying)) is not None:
                 tries.failed(away, voted)
-            tries.again("the sink proved that the commit did not happen (a transaction that timed out)")
+            tries.again(NOT_COMMITTED)
 
     def commit(self, context: EpochContext, parts: Mapping[str, Voted], keep_on: Callable[[], None]) -> None:
         """Decided: every sink commits, however often it takes. One that cannot does not hold up the others."""
@@ -146,8 +155,9 @@ class Coordinator:
                 self.patience.note(error, began, f"sink {name!r} to commit epoch {context.epoch}, which is decided")
             else:
                 log.warning(
-                    "epoch %d is decided; sink %r cannot commit it yet: %s", context.epoch, name, line_of(error)
-                )
+                    "epoch %d is decided; sink %r cannot commit it yet: %s", context.epoch, name, line_of(error),
+                    extra={"event": "commit_delayed", "epoch": context.epoch, "sink": name, "reason": line_of(error)},
+                )  # fmt: skip
             try:
                 keep_on()
             except PipelineFenced:
@@ -168,7 +178,10 @@ class Coordinator:
             except Exception as error:  # noqa: BLE001 - raised below, after the others were asked
                 # Nothing of it can become visible without a decision; it only takes room until then.
                 self._not_aborted.add(name)
-                log.warning("epoch %d: sink %r could not clean up yet: %s", context.epoch, name, line_of(error))
+                log.warning(
+                    "epoch %d: sink %r could not clean up yet: %s", context.epoch, name, line_of(error),
+                    extra={"event": "abort_delayed", "epoch": context.epoch, "sink": name, "reason": line_of(error)},
+                )  # fmt: skip
                 if isinstance(sink, DecidingSink) or self._is_final(error):
                     stop = stop if stop is not None else error
         if stop is not None:
@@ -202,14 +215,14 @@ class Coordinator:
             began = self._clock()
             with self._asking(name, "beginning in"):
                 sink.begin(context)
-            parts[name] = Voted(Outcome(), milliseconds={"begin": self._since(began)})
+            parts[name] = Voted(Outcome(), milliseconds={"begin": self._took("begin", name, began)})
         crashpoints.reach("begun", context.epoch)
         for name, sink in self.sinks.items():
             began = self._clock()
             with self._asking(name, "computing rows and writing them to"):
                 outcome = sink.write(context, rows[name])
                 parts[name].outcome = outcome if outcome is not None else count(rows[name])
-            parts[name].milliseconds["write"] = self._since(began)
+            parts[name].milliseconds["write"] = self._took("write", name, began)
             if sink.computing_s:
                 parts[name].milliseconds["compute"] = round(sink.computing_s * 1000, 2)  # within "write"
         crashpoints.reach("written", context.epoch)
@@ -217,7 +230,7 @@ class Coordinator:
             began = self._clock()
             with self._asking(name, "asking for the vote of"):
                 parts[name].committable = sink.pre_commit(context, parts[name].outcome)
-            parts[name].milliseconds["pre_commit"] = self._since(began)
+            parts[name].milliseconds["pre_commit"] = self._took("pre_commit", name, began)
             crashpoints.reach("voted", context.epoch)
         return Attempted(parts, context.attempt)
 
@@ -234,7 +247,7 @@ class Coordinator:
         began = self._clock()
         with self._asking(self.decider, "deciding in"):
             verdict = sink.decide(context, attempted.sinks[self.decider].committable)
-        attempted.sinks[self.decider].milliseconds["decide"] = self._since(began)
+        attempted.sinks[self.decider].milliseconds["decide"] = self._took("decide", self.decider, began)
         if verdict is Verdict.COMMITTED:
             crashpoints.reach("decided", context.epoch)
         return verdict
@@ -247,7 +260,7 @@ class Coordinator:
         except Exception as error:  # noqa: BLE001 - the caller decides: again, or stop with a name
             return error
         if name != self.decider:
-            part.milliseconds["commit"] = self._since(began)
+            part.milliseconds["commit"] = self._took("commit", name, began)
             crashpoints.reach("committed", context.epoch)
         return None
 
@@ -258,8 +271,17 @@ class Coordinator:
             yield
         self.doing = ""
 
-    def _since(self, began: float) -> float:
-        return round((self._clock() - began) * 1000, 2)
+    def _took(self, step: str, sink: str, began: float) -> float:
+        """In milliseconds."""
+        ended = self._clock()
+        if self.course is not None:  # a start finishes what its predecessor began
+            self.course.steps.append(Step(step, sink, began, ended))
+        return round((ended - began) * 1000, 2)
+
+    def _tell_aborted(self, course: Course, attempt: int, cause: str, reason: str) -> None:
+        tried = AbortedTry(attempt, cause, reason, self._clock())
+        course.aborted.append(tried)
+        self.observer.aborted(course.epoch, tried)
 
     def _unfinished(self, context: EpochContext, name: str, error: Exception) -> CommitUnfinished:
         ends = ", ".join(f"{place} up to {offset}" for place, offset in sorted(context.positions.items()))

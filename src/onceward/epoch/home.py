@@ -5,7 +5,6 @@ write ends a lineage and begins the next (deeds.py, docs/decisions/0015). Terms 
 lineage is overtaken like any other.
 """
 
-import logging
 import re
 from pathlib import Path
 from typing import Final, Self
@@ -16,6 +15,7 @@ from onceward.epoch.deeds import FILE, FORMAT, Deed
 from onceward.epoch.sealed import seal, unseal
 from onceward.epoch.storage import Below, LocalStorage, Storage
 from onceward.errors import ConfigurationError, HomeMismatch, InvalidName
+from onceward.events import logger
 
 LINEAGES: Final = "lineages"
 CHECKPOINTS: Final = "checkpoints"  # Spark's own part of the home: a folder for each term, the newest counts
@@ -31,7 +31,7 @@ _SCHEME: Final = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]+:")
 _FILE_URI: Final = re.compile(r"file:(?://(?P<host>[^/]*))?(?P<path>.*)", re.IGNORECASE)
 
 
-log = logging.getLogger("onceward.home")
+log = logger("onceward.home")
 
 
 class Home:
@@ -46,7 +46,7 @@ class Home:
     def at(cls, path: Path) -> Self:
         """On a local or mounted path. Hadoop takes "%20" for a name, not for a space: nothing is escaped."""
         if (warning := too_wide(path)) is not None:
-            log.warning(warning)
+            log.warning(warning, extra={"event": "home_readable", "home": str(path)})
         return cls(LocalStorage(path), str(path), f"file://{path}")
 
     def uri(self, folder: str) -> str:

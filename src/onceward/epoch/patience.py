@@ -4,7 +4,6 @@ Pure: clock and sleep are passed in, so that a stop is answered at once and the 
 """
 
 import errno
-import logging
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
@@ -19,6 +18,7 @@ from onceward.errors import (
     OutageTooLong,
     SinkUnreachable,
 )
+from onceward.events import logger
 
 DEFAULT: Final = "10min"  # a database's failover, a broker's or a machine's restart
 FIRST_START_S: Final = 20.0  # of a home that has never run: an address that never answered is more likely wrong
@@ -29,7 +29,7 @@ SAY_AGAIN_S: Final = 30.0
 _UNITS: Final = {"ms": 0.001, "s": 1.0, "min": 60.0, "m": 60.0, "h": 3600.0}
 
 T = TypeVar("T")
-log = logging.getLogger("onceward.epoch")
+log = logger("onceward.epoch")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +39,7 @@ class Waiting:
     what: str
     reason: str
     since: float
+    subject: str = ""  # `what` without a number in it: there are few of them
 
     def said(self, now: float) -> str:
         return f"waiting for {self.what}: {self.reason} ({now - self.since:.0f} s)"
@@ -123,17 +124,27 @@ class Patience:
 
     def note(self, error: Exception, since: float, what: str | None = None) -> None:
         """Say that it is waited for; again every now and then, and whenever the reason changes."""
-        waiting = Waiting(what or _subject(error), _reason(error), since)
+        waiting = Waiting(what or _subject(error), _reason(error), since, _subject(error))
         now = self._clock()
         if self.waiting is None or self.waiting.reason != waiting.reason or now - self._said_at >= SAY_AGAIN_S:
             self._said_at = now
-            log.warning("%s", waiting.said(now))
+            log.warning(
+                "%s", waiting.said(now),
+                extra={
+                    "event": "waiting", "what": waiting.subject, "reason": waiting.reason,
+                    "seconds": round(now - since, 1),
+                },
+            )  # fmt: skip
         self.waiting = waiting
 
     def over(self) -> None:
         """It answers again."""
         if self.waiting is not None:
-            log.warning("%s is back after %s", self.waiting.what, _span(self._clock() - self.waiting.since))
+            took = self._clock() - self.waiting.since
+            log.warning(
+                "%s is back after %s", self.waiting.what, _span(took),
+                extra={"event": "back", "what": self.waiting.subject, "seconds": round(took, 1)},
+            )  # fmt: skip
         self.waiting = None
         self._times = 0
 

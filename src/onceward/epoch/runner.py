@@ -3,7 +3,6 @@
 `pipeline/` calls it inside foreachBatch, `proof/simulation/` in a seeded world; what differs is behind `ports.py`.
 """
 
-import logging
 import threading
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
@@ -18,6 +17,7 @@ from onceward.epoch.entries import EntryMaker
 from onceward.epoch.journal import Journal
 from onceward.epoch.ledger import DONE, STARTED, Entry
 from onceward.epoch.markers import Markers
+from onceward.epoch.observing import Course, Observer
 from onceward.epoch.outcome import Outcome
 from onceward.epoch.plans import require_continuity
 from onceward.epoch.ports import Background, Batch, Pending, Stop
@@ -26,13 +26,14 @@ from onceward.epoch.skips import Skipped, in_range
 from onceward.epoch.takeover import TakenOver
 from onceward.epoch.term import fenced_first
 from onceward.errors import FINAL, RowsDropped
+from onceward.events import logger, of_pipeline
 
 REMEMBERED: Final = 100  # epochs that a query object shows
 KEEP_ALIVE_S: Final = (
     3600.0  # an idle pipeline writes its marker again; Kafka forgets it after offsets.retention.minutes
 )
 
-log = logging.getLogger("onceward.epoch")
+log = logger("onceward.epoch")
 Divergence = Literal["fail", "warn"]
 
 
@@ -52,6 +53,7 @@ class EpochRunner:
     on_divergence: Divergence = "fail"
     recorded: Callable[[Entry], None] = lambda _: None
     keep_alive_s: float = KEEP_ALIVE_S
+    observer: Observer = field(default_factory=Observer)
     journal: type[Journal] = Journal
     finished: deque[Entry] = field(default_factory=lambda: deque(maxlen=REMEMBERED), init=False)
     epochs_committed: int = field(default=0, init=False)
@@ -62,6 +64,7 @@ class EpochRunner:
 
     def __post_init__(self) -> None:
         taken = self.taken
+        taken.coordinator.observer = self.observer
         self.idle = threading.Event()
         self.idle.set()
         self.entries = EntryMaker(taken.owner, taken.sinks, taken.coordinator.decider, self.now)
@@ -79,10 +82,11 @@ class EpochRunner:
         self.idle.clear()
         self.running = epoch
         try:
-            with self._at_work, fenced_first(self.taken.term):
+            with of_pipeline(self.taken.owner.pipeline), self._at_work, fenced_first(self.taken.term):
                 self._run(batch, epoch)
         except BaseException as error:
             self.failure = error
+            self.observer.failed(epoch, self._course(epoch), error)
             raise
         finally:
             self.running = None
@@ -112,7 +116,10 @@ class EpochRunner:
             try:
                 written.result()
             except OSError as error:
-                log.warning("epoch %d: its ledger entry is written once more: %s", entry.epoch, error)
+                log.warning(
+                    "epoch %d: its ledger entry is written once more: %s", entry.epoch, error,
+                    extra={"event": "ledger_rewritten", "epoch": entry.epoch, "reason": str(error)},
+                )  # fmt: skip
                 self._record(entry)
             self._recording = None
 
@@ -208,11 +215,14 @@ class EpochRunner:
         if diverged is not None:
             if self.on_divergence == "fail":
                 raise diverged
-            log.error("%s", diverged)
+            log.error("%s", diverged, extra={"event": "replay_diverged", "epoch": context.epoch})
         if taken.ledger.read(context.epoch) is None:
             parts = {name: Voted(outcome) for name, outcome in (expected or now).items()}
             self._record(self.entries.entry(context, positions, Attempted(parts, 0), DONE))
-        log.info("epoch %d was committed already: state rebuilt, nothing written", context.epoch)
+        log.info(
+            "epoch %d was committed already: state rebuilt, nothing written", context.epoch,
+            extra={"event": "epoch_replayed", "epoch": context.epoch},
+        )  # fmt: skip
 
     def _run_at_most_once(self, context: EpochContext, positions: Positions, batch: Batch) -> None:
         """Claim it first, write once, never again: an epoch that may have been written is given up."""
@@ -222,17 +232,20 @@ class EpochRunner:
             if begun is not None:
                 given_up = {name: self._digest(context, name, rows[name], batch).rows for name in taken.sinks}
                 log.warning(
-                    "epoch %d may be visible in part: given up (at-most-once), rows %s", context.epoch, given_up
-                )
+                    "epoch %d may be visible in part: given up (at-most-once), rows %s", context.epoch, given_up,
+                    extra={"event": "epoch_given_up", "epoch": context.epoch, "rows": given_up},
+                )  # fmt: skip
                 return
             # Whoever claims it is the only one who writes it: a driver that was paused here wakes to a taken slot.
             taken.decisions.decide(self.entries.entry(context, positions, Attempted({}, 1), STARTED))
+            taken.coordinator.course = course = Course(context.epoch, self.clock())
             parts = self._write_once(context, rows, batch)
         crashpoints.reach("written", context.epoch)
         self.require_none_dropped(batch, context.epoch)
         done = Attempted(parts, 1, input_rows=_input_rows(context, batch))
         entry = self.entries.entry(context, positions, done, DONE)
         self._record(entry)
+        course.ended = self.clock()
         self._finish(entry)
 
     def _write_once(self, context: EpochContext, rows: Mapping[str, Any], batch: Batch) -> dict[str, Voted]:
@@ -245,7 +258,10 @@ class EpochRunner:
             except FINAL:
                 raise
             except Exception as error:  # noqa: BLE001 - losing it is what at-most-once means
-                log.warning("epoch %d was lost in part (at-most-once), sink %r: %s", context.epoch, name, error)
+                log.warning(
+                    "epoch %d was lost in part (at-most-once), sink %r: %s", context.epoch, name, error,
+                    extra={"event": "epoch_lost_in_part", "epoch": context.epoch, "sink": name, "reason": str(error)},
+                )  # fmt: skip
                 outcome = None
             parts[name] = Voted(outcome if outcome is not None else self._digest(context, name, rows[name], batch))
         return parts
@@ -259,6 +275,13 @@ class EpochRunner:
         self.epochs_committed += 1
         self.rows_read += entry.input_rows or 0
         self.rows_written.update({name: part.rows for name, part in entry.sinks.items()})
+        course = self._course(entry.epoch)
+        assert course is not None
+        self.observer.committed(entry, course)
+
+    def _course(self, epoch: int) -> Course | None:
+        course = self.taken.coordinator.course
+        return course if course is not None and course.epoch == epoch else None
 
     def _record(self, entry: Entry) -> None:
         self.taken.term.require_current()

@@ -1,6 +1,5 @@
 """What went wrong with an epoch so far, and whether it is tried once more."""
 
-import logging
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -8,11 +7,12 @@ from typing import Final
 
 from onceward.epoch.patience import Patience, passes
 from onceward.errors import EpochFailed
+from onceward.events import logger
 
 ATTEMPTS: Final = 6
 BACK_OFF_S: Final = (0.0, 0.2, 1.0, 3.0, 5.0)  # the first retry at once: most failures are a lost task or worker
 
-log = logging.getLogger("onceward.epoch")
+log = logger("onceward.epoch")
 
 
 def line_of(error: Exception) -> str:
@@ -58,7 +58,10 @@ class Tries:
         self.causes.append(cause)
         if len(self.causes) >= ATTEMPTS:
             raise EpochFailed(self._failure()) from error
-        log.warning("epoch %d, try %d was aborted and is redone: %s", self.epoch, len(self.causes), cause)
+        log.warning(
+            "epoch %d, try %d was aborted and is redone: %s", self.epoch, len(self.causes), cause,
+            extra={"event": "try_aborted", "epoch": self.epoch, "try": len(self.causes), "reason": cause},
+        )  # fmt: skip
         self.sleep(BACK_OFF_S[min(len(self.causes), len(BACK_OFF_S)) - 1])
 
     def _failure(self) -> str:

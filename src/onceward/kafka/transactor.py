@@ -4,7 +4,6 @@
 ownership and reading the marker, never by an abort.
 """
 
-import logging
 import time
 from collections.abc import Callable, Mapping
 from typing import Final
@@ -19,6 +18,7 @@ from onceward.errors import (
     EpochTooLong,
     OncewardError,
 )
+from onceward.events import logger
 from onceward.kafka import marker as markers
 from onceward.kafka.codes import Code, Meaning
 from onceward.kafka.requests import Committed, Requests
@@ -29,7 +29,7 @@ RESOLVE_TIMEOUT_S: Final = 180.0  # a cluster that lost its coordinator has a ne
 DEFAULT_MAX_TIMEOUT_MS: Final = 900_000  # Kafka's own transaction.max.timeout.ms, where it may not be asked
 RETRY_S: Final = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)  # 51 right after EndTxn lasts milliseconds
 
-log = logging.getLogger("onceward.kafka")
+log = logger("onceward.kafka")
 
 
 class Transactor:
@@ -145,7 +145,10 @@ class Transactor:
             try:
                 answer = senders[transaction.state]()
             except (AnswerLost, BrokerUnreachable) as lost:  # nobody answers: not even who the coordinator is
-                log.warning("epoch %d: %s, asking again", transaction.epoch, lost)
+                log.warning(
+                    "epoch %d: %s, asking again", transaction.epoch, lost,
+                    extra={"event": "kafka_asked_again", "epoch": transaction.epoch, "reason": str(lost)},
+                )  # fmt: skip
                 event: Event | None = Event.ANSWER_LOST
             else:
                 event = self._event(transaction, answer, found=committed(found[-1]) if found else None)
@@ -192,7 +195,13 @@ class Transactor:
                 return Event.MARKER_FOUND if found else Event.MARKER_ABSENT
             return Event.ACCEPTED
         if meaning is Meaning.IDENTITY_LOST:
-            log.warning("epoch %d: %s in %s", transaction.epoch, answer.name, transaction.state.name)
+            log.warning(
+                "epoch %d: %s in %s", transaction.epoch, answer.name, transaction.state.name,
+                extra={
+                    "event": "kafka_identity_lost", "epoch": transaction.epoch, "code": answer.name,
+                    "step": transaction.state.name,
+                },
+            )  # fmt: skip
             return Event.SUCCESSOR_FOUND if transaction.state is State.RECLAIMING else Event.IDENTITY_LOST
         if transaction.state is State.MARKING:
             self._refused = answer

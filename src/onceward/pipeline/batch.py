@@ -30,6 +30,7 @@ class Shaping:
     rows_read: Callable[[], int | None] = lambda: None
     joining: Callable[[Collection[str]], None] = lambda _: None  # told the topics that an epoch reads
     at_once: bool = False  # one job looks at the batch twice, so it is computed before that
+    look_at: Callable[[Mapping[str, DataFrame]], None] = lambda _: None  # shown each sink's rows before they are used
 
     @classmethod
     def of(
@@ -43,10 +44,21 @@ class Shaping:
         joining: Callable[[Collection[str]], None] = lambda _: None,
         *,
         look_twice: bool = False,
+        look_at: Callable[[Mapping[str, DataFrame]], None] = lambda _: None,
     ) -> "Shaping":
         """A sink that does not count its rows itself has them looked at twice."""
         shared = len(transforms) > 1 or look_twice or not all(map(_counts_itself, sinks.values()))
-        return cls(transforms, shared, letters, enrichment, rows_dropped, rows_read, joining, at_once=look_twice)
+        return cls(
+            transforms,
+            shared,
+            letters,
+            enrichment,
+            rows_dropped,
+            rows_read,
+            joining,
+            at_once=look_twice,
+            look_at=look_at,
+        )
 
 
 @dataclass(slots=True)
@@ -70,6 +82,7 @@ class SparkBatch:
             rows = {name: transform(shared, self.tables) for name, transform in self.shaping.transforms.items()}
             if (letters := self.shaping.letters) is not None:
                 rows[letters.sink] = letters.added(rows[letters.sink], context.skipped)
+            self.shaping.look_at(rows)
             yield rows
 
     def count(self, rows: DataFrame) -> Outcome:

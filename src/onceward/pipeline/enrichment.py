@@ -1,6 +1,5 @@
 """What an epoch looks up: read when it first runs, kept in the home, the same rows for every further try."""
 
-import logging
 from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
@@ -10,10 +9,11 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from onceward import crashpoints
 from onceward.epoch.patience import Patience
 from onceward.errors import LookupUnusable
+from onceward.events import logger
 from onceward.lookups import Lookup
 from onceward.lookups.kept import KeptLookups
 
-log = logging.getLogger("onceward.pipeline")
+log = logger("onceward.pipeline")
 
 
 class Frames(dict[str, DataFrame]):
@@ -45,7 +45,10 @@ class Enrichment:
         if tables is None:
             tables = self._kept.keep(epoch, positions, self._patience.until(self._lookup.read))
         else:
-            log.info("epoch %d uses the rows that it looked up when it first ran", epoch)
+            log.info(
+                "epoch %d uses the rows that it looked up when it first ran", epoch,
+                extra={"event": "lookup_kept", "epoch": epoch},
+            )  # fmt: skip
         crashpoints.reach("looked-up", epoch)
         return Frames(epoch, {name: _frame(table, spark) for name, table in tables.items()})
 
@@ -54,7 +57,10 @@ class Enrichment:
         try:
             self._kept.forget(done)
         except Exception as error:  # noqa: BLE001 - it only takes room, and the next epoch clears it away
-            log.warning("epoch %d: what older epochs looked up could not be cleared away yet: %s", done, error)
+            log.warning(
+                "epoch %d: what older epochs looked up could not be cleared away yet: %s", done, error,
+                extra={"event": "lookup_not_cleared", "epoch": done, "reason": str(error)},
+            )  # fmt: skip
 
 
 def _frame(table: pa.Table, spark: SparkSession) -> DataFrame:

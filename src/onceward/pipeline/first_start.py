@@ -1,18 +1,18 @@
 """What can be told before a pipeline's very first epoch, and matters only then."""
 
 import json
-import logging
 
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame
 
 from onceward.errors import ConfigurationError
+from onceward.events import logger
 from onceward.kafka.patterns import said
 from onceward.pipeline.first_positions import silent_about
 from onceward.pipeline.java_admin import Described, JavaAdmin, java_admin, reason
 from onceward.pipeline.source import sources
 
-log = logging.getLogger("onceward.pipeline")
+log = logger("onceward.pipeline")
 
 
 def require_first_positions(frame: DataFrame) -> None:
@@ -30,13 +30,20 @@ def require_first_positions(frame: DataFrame) -> None:
             try:
                 _require_there(admin, json.loads(told) if told.startswith("{") else None)
             except Py4JJavaError as error:  # away: where it hinders reading, Spark says so itself
-                log.warning("Kafka could not be asked about the first positions: %s", reason(error))
+                log.warning(
+                    "Kafka could not be asked about the first positions: %s", reason(error),
+                    extra={"event": "first_positions_unknown", "reason": reason(error)},
+                )  # fmt: skip
 
 
 def _require_there(admin: JavaAdmin, told: dict[str, dict[str, int]] | None) -> None:
     topics = admin.topics()
     if not topics:
-        log.warning("no topic fits the pattern %r yet: waiting for one", said(admin.options["subscribepattern"]))
+        pattern = said(admin.options["subscribepattern"])
+        log.warning(
+            "no topic fits the pattern %r yet: waiting for one", pattern,
+            extra={"event": "no_topic_yet", "topics": pattern},
+        )  # fmt: skip
     if told is None:
         return
     places: dict[tuple[str, int], int] = {}

@@ -4,6 +4,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final, TypedDict, Unpack
 
 from py4j.protocol import Py4JError
@@ -32,6 +33,7 @@ class Starting(TypedDict, total=False):
     in_doubt: InDoubt | None
     replan: bool
     accept_lost_input: bool
+    openlineage: str | Path | None
 
 
 class Restores(TypedDict, total=False):

@@ -1,6 +1,5 @@
 """The lease of this process on a home: who it is, whether another holder is still there, and keeping it alive."""
 
-import logging
 import os
 import socket
 import threading
@@ -11,8 +10,9 @@ from onceward import processes
 from onceward.epoch.stop_request import StopRequest, asked
 from onceward.epoch.term import RENEW_S, Holder, Term
 from onceward.errors import PipelineFenced
+from onceward.events import logger
 
-log = logging.getLogger("onceward.pipeline")
+log = logger("onceward.pipeline")
 
 
 class LeaseKeeper:
@@ -66,8 +66,9 @@ class LeaseKeeper:
                 return
             except Exception as error:  # noqa: BLE001 - it says so, and tries again: an epoch asks the term itself
                 log.warning(
-                    "the lease of term %d could not be renewed and is tried again: %s", self._term.number, error
-                )
+                    "the lease of term %d could not be renewed and is tried again: %s", self._term.number, error,
+                    extra={"event": "lease_not_renewed", "term": self._term.number, "reason": str(error)},
+                )  # fmt: skip
 
     def _look_for_requests(self) -> None:
         if self._stop is not None and (request := asked(self._term.storage, self._term.number)) is not None:

@@ -44,6 +44,7 @@ from onceward.pipeline.soundness import known_guarantee, require_known_options, 
 from onceward.pipeline.source_topics import JoiningTopics, note, require_same_topics, require_still_read
 from onceward.pipeline.starting import start_query, triggered
 from onceward.pipeline.state import State, require_protobuf, require_same_backend
+from onceward.pipeline.telling import Telling, observed
 from onceward.pipeline.transforms import (
     Rows,
     as_is,
@@ -212,6 +213,7 @@ class Pipeline:
         home = open_home(place_of(self.home, self.name), self.source.sparkSession)
         skipping.undo(self, home, RecordPlace(topic, partition, offset), report=report)
 
+    @observed
     @usable_home()
     def start(
         self,
@@ -225,6 +227,7 @@ class Pipeline:
         from_savepoint: str | Path | None = None,
         partitions: int | None = None,
         new_lineage: bool = False,
+        openlineage: str | Path | None = None,
         report: Callable[[str], None] = lambda _: None,
         asked_to_stop: Callable[[], bool] = lambda: False,
     ) -> Query:
@@ -237,6 +240,7 @@ class Pipeline:
         that Kafka has deleted (with a source that has failOnDataLoss=false).
         from_savepoint: begin with the state and positions of a savepoint; under another name than the savepoint's this
         is a copy. partitions: of the restored state. new_lineage: although sinks hold something else than it knows.
+        openlineage: a file for OpenLineage's events; None: where the environment says, if it does.
         asked_to_stop: asked while a start waits for what is out of reach; true ends it.
         """
         guarantee, spark = Guarantee(self.guarantee), self.source.sparkSession
@@ -290,7 +294,7 @@ class Pipeline:
                 if opened.taken.skips:
                     report(skipping.told(opened.taken.skips))
                     writer = self._writer(skipping.without(self.source, opened.taken.skips), trigger)
-                return self._run(opened, writer)
+                return self._run(opened, writer, Telling(self.source, opened, openlineage))
         except BaseException:
             opened.close()
             raise
@@ -298,7 +302,7 @@ class Pipeline:
     def _writer(self, source: DataFrame, trigger: str | None) -> DataStreamWriter:
         return triggered(source.writeStream.queryName(self.name).outputMode(self.output_mode), trigger)
 
-    def _run(self, opened: Opened, writer: DataStreamWriter) -> Query:
+    def _run(self, opened: Opened, writer: DataStreamWriter, telling: Telling) -> Query:
         if opened.taken.coordinator.patience is not None:
             opened.taken.coordinator.patience.seconds = float(self.patience)  # from now on every address is known
         enrichment = self._enrichment(opened)
@@ -310,6 +314,7 @@ class Pipeline:
             now=now,
             on_divergence=self.on_replay_divergence,
             recorded=lambda entry: enrichment.forget(entry.epoch) if enrichment is not None else None,
+            observer=telling.observer,
         )
         started: Future[StreamingQuery] = Future()
         dropped = (lambda: rows_dropped(started.result(START_S))) if self.on_late_rows == "fail" else lambda: 0
@@ -323,6 +328,7 @@ class Pipeline:
             lambda: rows_read(started.result(START_S)),
             joining.note,
             look_twice=self._look_twice,
+            look_at=telling.look_at,
         )
         each = writer.foreachBatch(in_foreach_batch(runner, shaping))
         checkpoint = opened.taken.checkpoint
@@ -330,7 +336,9 @@ class Pipeline:
         settings = self.state.settings() if self.state is not None else {}
         query = start_query(each, self.source.sparkSession, checkpoint.location, settings)
         started.set_result(query)
-        return Query(self.name, query, runner, opened, ended=self._settle)
+        running = Query(self.name, query, runner, opened, ended=self._settle)
+        telling.runs(running.sight)
+        return running
 
     def _letters(self) -> Letters | None:
         kafka = ((name, sink) for name, sink in self.sinks.items() if isinstance(sink, KafkaSink))

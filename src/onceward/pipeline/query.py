@@ -1,14 +1,13 @@
 """A running pipeline: Spark's query with epochs, a stop that finishes the running epoch, and our own errors."""
 
 import json
-import logging
 import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from pyspark.errors import StreamingQueryException
 from pyspark.sql.streaming.query import StreamingQuery
@@ -17,12 +16,17 @@ from onceward.epoch.ledger import DONE
 from onceward.epoch.runner import EpochRunner, Stopping
 from onceward.epoch.stop_request import StopRequest
 from onceward.errors import HomeMismatch, OncewardError, PipelineFenced
+from onceward.events import logger
 from onceward.pipeline.explaining import explained
 from onceward.pipeline.lost_input import input_lost
 from onceward.pipeline.opening import Opened, now
 from onceward.pipeline.printing import Epochs, as_html, counted_as
 from onceward.savepoint.creating import create
+from onceward.telemetry.metrics import of_pipeline
 from onceward.watching.sight import Sight
+
+if TYPE_CHECKING:
+    from onceward.telemetry.prometheus import Metrics
 
 EPOCH_END_S: Final = 60.0  # an epoch whose query has ended finds that out with its next request
 COMMIT_LOG_S: Final = 10.0  # Spark writes its commit log within milliseconds after the epoch
@@ -32,7 +36,7 @@ POLL_S: Final = 0.02
 CONCURRENT: Final = ("CONCURRENT_STREAM_LOG_UPDATE", "Multiple streaming queries are concurrently using")
 
 
-log = logging.getLogger("onceward.pipeline")
+log = logger("onceward.pipeline")
 
 
 class Query:
@@ -142,7 +146,7 @@ class Query:
         """The pipeline as of now, for those who look on."""
         runner, coordinator, active = self._runner, self._runner.taken.coordinator, self.is_active
         waiting = coordinator.patience.waiting if coordinator.patience is not None else None
-        failure = None if active else self.exception()
+        failure, course = None if active else self.exception(), coordinator.course
         reported = self.spark_query.lastProgress
         return Sight(
             pipeline=self.name,
@@ -154,12 +158,24 @@ class Query:
             running=runner.running,
             doing=coordinator.doing,
             waiting=waiting.said(time.monotonic()) if waiting is not None else "",
+            waiting_for=waiting.subject if waiting is not None else "",
+            waiting_s=time.monotonic() - waiting.since if waiting is not None else 0.0,
+            in_doubt=course.epoch if course is not None and course.in_doubt else None,
+            fenced=isinstance(failure, PipelineFenced),
             epochs=tuple(runner.finished),
             epochs_committed=runner.epochs_committed,
             rows_read=runner.rows_read,
             rows_written=dict(runner.rows_written),
             progress=json.loads(reported.json) if reported is not None else {},
         )
+
+    def metrics(self) -> "Metrics":
+        """Prometheus' metrics of this pipeline, since the process began; they need the extra `onceward[metrics]`.
+
+        Print it for Prometheus' text; ask for one with `value("onceward_rows_written_total", sink="kafka")`; serve
+        them yourself from its `registry`.
+        """
+        return of_pipeline(self.name)
 
     def exception(self) -> BaseException | None:
         """Why the pipeline stopped, if it failed: our own error where there is one."""
@@ -264,14 +280,20 @@ class Query:
 
     def _asked_to_stop(self, request: StopRequest) -> None:
         """From the lease's thread, which has to go on: an epoch may be long."""
-        log.info("pipeline %r was asked to stop by %s: finishing the running epoch", self.name, request.by)
+        log.info(
+            "pipeline %r was asked to stop by %s: finishing the running epoch", self.name, request.by,
+            extra={"event": "stop_requested", "pipeline": self.name, "by": request.by},
+        )  # fmt: skip
         threading.Thread(target=self._stop_as_asked, name=f"onceward-stop-{self.name}", daemon=True).start()
 
     def _stop_as_asked(self) -> None:
         try:
             self.stop()
         except Exception as error:  # noqa: BLE001 - whoever waits for the query is told the same
-            log.warning("pipeline %r was asked to stop, and failed: %s", self.name, error)
+            log.warning(
+                "pipeline %r was asked to stop, and failed: %s", self.name, error,
+                extra={"event": "stop_failed", "pipeline": self.name, "reason": str(error)},
+            )  # fmt: skip
 
     def _was_stopped(self, failed: BaseException) -> bool:
         return self._opened.stop.is_set() and Stopping.__name__ in str(failed)
@@ -309,3 +331,10 @@ class Query:
                 self._ended(self._opened, self._runner, self.exception())
             finally:
                 self._opened.close()
+                self._tell_end()
+
+    def _tell_end(self) -> None:
+        failure = self._runner.failure
+        with suppress(Exception):  # Spark may be gone
+            failure = self.exception()
+        self._runner.observer.ended(failure)

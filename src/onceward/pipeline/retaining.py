@@ -4,7 +4,6 @@ Dropping begins with one rename of the folder: whoever starts at the same moment
 An epoch in doubt needs its checkpoint: with anything unresolved it is kept, whatever the policy says.
 """
 
-import logging
 from collections.abc import Callable
 from typing import Final, Literal, TypeAlias
 
@@ -27,6 +26,7 @@ from onceward.errors import (
     ReplayDiverged,
     RowsDropped,
 )
+from onceward.events import logger
 from onceward.pipeline.opening import Opened, now
 
 Retain: TypeAlias = Literal["always", "on-failure", "never"]
@@ -39,7 +39,7 @@ SETTLED: Final = (
     ConfigurationError, EpochFailed, EpochTooLong, InputLost, RecordTooLarge, ReplayDiverged, RowsDropped, Stopping,
 )  # fmt: skip
 
-log = logging.getLogger("onceward.pipeline")
+log = logger("onceward.pipeline")
 
 
 class Ended(msgspec.Struct, frozen=True, kw_only=True):
@@ -92,12 +92,16 @@ def settle(
         log.warning(
             "the checkpoint of pipeline %r is kept, against retain=%r: %s. The next start resolves it.",
             opened.taken.owner.pipeline, retain, doubt,
+            extra={"event": "checkpoint_kept", "pipeline": opened.taken.owner.pipeline, "reason": doubt},
         )  # fmt: skip
         return
     try:
         _drop(opened, _reason(opened, failure), retain, delete)
     except OSError as error:
-        log.warning("the checkpoint of pipeline %r could not be dropped: %s", opened.taken.owner.pipeline, error)
+        log.warning(
+            "the checkpoint of pipeline %r could not be dropped: %s", opened.taken.owner.pipeline, error,
+            extra={"event": "checkpoint_not_dropped", "pipeline": opened.taken.owner.pipeline, "reason": str(error)},
+        )  # fmt: skip
 
 
 def _drop(opened: Opened, reason: str, retain: Retain, delete: Callable[[str], None]) -> None:

@@ -3,7 +3,6 @@
 Its offsets begin anew, and the positions of the old one would skip its first events without an error.
 """
 
-import logging
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
@@ -15,12 +14,13 @@ from onceward.epoch.sealed import seal
 from onceward.epoch.source_topics import FILE, SourceTopics, ids_in
 from onceward.epoch.storage import Storage
 from onceward.errors import BrokerUnreachable, SourceRemoved, SourceReplaced, TopicUnusable
+from onceward.events import logger
 from onceward.kafka.listening import require_listening
 from onceward.kafka.patterns import matches, said
 from onceward.pipeline.java_admin import TIMEOUT_MS, java_admin, reason
 from onceward.pipeline.source import sources
 
-log = logging.getLogger("onceward.pipeline")
+log = logger("onceward.pipeline")
 
 
 def require_same_topics(frame: DataFrame, storage: Storage) -> SourceTopics | None:
@@ -112,6 +112,10 @@ def _ask(spark: SparkSession, options: Mapping[str, str], topics: Collection[str
             log.warning(
                 "the topics that fit %r could not be listed, so whether one was deleted and made again is not compared "
                 "at this start: %s", said(options["subscribepattern"]), reason(error),
+                extra={
+                    "event": "topics_not_compared", "topics": said(options["subscribepattern"]),
+                    "reason": reason(error),
+                },
             )  # fmt: skip
             return {}
         found = {}
@@ -125,6 +129,7 @@ def _ask(spark: SparkSession, options: Mapping[str, str], topics: Collection[str
                 "source topic %r could not be asked for its id, so whether it was deleted and made again is not "
                 "compared at this start: %s",
                 topic, reason(told),
+                extra={"event": "topics_not_compared", "topics": topic, "reason": reason(told)},
             )  # fmt: skip
         return found
 

@@ -6,7 +6,6 @@ the driver's memory, and tasks read it from there. On a cluster it has to travel
 travel as they are, and what is given in clear is warned about (docs/credentials.md).
 """
 
-import logging
 import os
 import re
 import tempfile
@@ -21,12 +20,13 @@ from pyspark import SparkContext, cloudpickle
 from pyspark.sql import SparkSession
 
 from onceward.errors import EpochFailed
+from onceward.events import logger
 from onceward.secret import Exposure
 
 T = TypeVar("T")
 _LOCAL: Final = re.compile(r"local(\[.*\])?|local-cluster\[.*\]")
 
-log = logging.getLogger("onceward.credentials")
+log = logger("onceward.credentials")
 
 
 def is_local(master: str) -> bool:
@@ -94,7 +94,7 @@ def warn(context: SparkContext, content: object) -> None:
     for text in warnings(exposure, dict(context.getConf().getAll())):
         if text not in said:
             said.add(text)
-            log.warning(text)
+            log.warning(text, extra={"event": "credentials_readable"})
 
 
 def warnings(exposure: Exposure, conf: dict[str, str]) -> list[str]:

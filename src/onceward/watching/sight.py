@@ -20,6 +20,10 @@ class Sight(msgspec.Struct, frozen=True, kw_only=True):
     running: int | None = None  # the epoch that is under way
     doing: str = ""  # which step of it, and in which sink
     waiting: str = ""  # what is out of reach and waited for, since when and why
+    waiting_for: str = ""  # the same in a word or two
+    waiting_s: float = 0.0
+    in_doubt: int | None = None  # an epoch that may be decided and is not committed everywhere
+    fenced: bool = False  # a newer driver has taken the pipeline over
     epochs: tuple[Entry, ...] = ()  # the last ones, oldest first
     epochs_committed: int = 0
     rows_read: int = 0

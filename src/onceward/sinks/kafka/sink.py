@@ -3,7 +3,6 @@
 Who holds the transaction and how it ends is `transactional.py`.
 """
 
-import logging
 import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Literal
@@ -33,8 +32,6 @@ TRANSACTION_TIMEOUT_MS: Final = 60_000  # Kafka's own default; a longer epoch is
 CATALOG_AGE_S: Final = 10.0  # how long a topic's partition count and limits are taken for granted
 
 NOBODY: Final = Identity(-1, -1)  # a replay writes nothing
-
-log = logging.getLogger("onceward.kafka")
 
 
 class KafkaSink(TransactionalKafka):
