@@ -61,9 +61,8 @@ class Parcel(Generic[T]):
         if self.path is None:
             return cast("T", self.content)
         try:
-            if self.path.startswith("/proc/") and self.name not in str(Path(self.path).readlink()):
-                raise FileNotFoundError(f"{self.path} is something else by now")
-            data = Path(self.path).read_bytes()
+            with os.fdopen(open_kept(self.path, self.name, os.O_RDONLY), "rb") as file:
+                data = file.read()
         except OSError as error:
             raise EpochFailed(
                 f"a task cannot read its work from the driver's memory ({error}). Its job is over; or Spark's "
@@ -140,6 +139,19 @@ def kept_in_memory(name: str, data: bytes) -> Iterator[str]:
         yield f"/proc/{os.getpid()}/fd/{descriptor}"
     finally:
         os.close(descriptor)
+
+
+def open_kept(path: str, name: str, flags: int) -> int:
+    """A descriptor of what is kept in memory under that name; whatever else the path leads to by now is left alone.
+
+    A path is a number in the driver's table of open files. When a job is over the number may become any other file's,
+    and a task that its job has left behind must neither read that one nor write into it.
+    """
+    descriptor = os.open(path, flags | os.O_CLOEXEC)
+    if path.startswith("/proc/") and name not in str(Path(f"/proc/self/fd/{descriptor}").readlink()):
+        os.close(descriptor)
+        raise FileNotFoundError(f"{path} is something else by now")
+    return descriptor
 
 
 def _has_memory_files() -> bool:

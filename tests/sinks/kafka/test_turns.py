@@ -4,13 +4,14 @@ import multiprocessing
 import os
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Final
 
 import pytest
 
 from onceward.epoch.outcome import TopicPartition
 from onceward.sinks.kafka.encoding import Catalog, Topic
-from onceward.sinks.kafka.turns import TurnLost, Turns, turns
+from onceward.sinks.kafka.turns import NUMBER, TurnLost, Turns, turns
 
 FORK: Final = multiprocessing.get_context("fork")
 OUT: Final = [TopicPartition("out", number) for number in range(3)]
@@ -80,3 +81,28 @@ def test_a_topic_that_was_not_known_when_the_job_began_has_no_turns(shared: Turn
         shared.at([TopicPartition("new", 0)]),
     ):
         pass
+
+
+def test_a_task_whose_job_is_over_writes_into_no_other_file_of_the_driver(tmp_path: Path) -> None:
+    """J6: the driver's numbers were one of its open files, and that file's number may be another file's by now."""
+    with turns(Catalog({"out": Topic(3, 1)})) as over:
+        pass
+    number = int(over.path.rpartition("/")[2])
+    staged = tmp_path / "staged.csv"
+    staged.write_bytes(NUMBER.pack(0) * 3)
+    with staged.open("r+b") as file:
+        assert file.fileno() == number  # the system gives the lowest number that is free
+        with pytest.raises(TurnLost, match="its job is over"), over.at(OUT):
+            pass
+    assert staged.read_bytes() == NUMBER.pack(0) * 3
+
+
+def test_a_task_of_an_earlier_try_takes_no_turn_of_a_later_one() -> None:
+    with turns(Catalog({"out": Topic(3, 1)})) as earlier:
+        pass
+    with turns(Catalog({"out": Topic(3, 1)})) as later:
+        assert later.path == earlier.path  # the same number in the table of open files
+        with pytest.raises(TurnLost, match="its job is over"), earlier.at(OUT):
+            pass
+        with later.at(OUT) as numbers:
+            assert set(numbers.values()) == {0}

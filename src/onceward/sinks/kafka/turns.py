@@ -9,6 +9,7 @@ writer for each partition instead.
 import fcntl
 import os
 import struct
+import uuid
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from typing import Final
 from onceward.epoch.outcome import TopicPartition
 from onceward.errors import OncewardError
 from onceward.sinks.kafka.encoding import Catalog
-from onceward.sinks.parcel import kept_in_memory
+from onceward.sinks.parcel import kept_in_memory, open_kept
 
 NUMBER: Final = struct.Struct("<q")
 UNFINISHED: Final = -1  # somebody has the turn, or died while having it
@@ -32,6 +33,7 @@ class Turns:
     """For one try of an epoch. Each partition has a number, kept where the driver has its memory."""
 
     path: str
+    name: str  # of this try's numbers and no other's
     slots: Mapping[TopicPartition, int]
 
     @contextmanager
@@ -43,7 +45,10 @@ class Turns:
         if unplanned := [place for place in places if place not in self.slots]:
             raise TurnLost(f"{unplanned[0]} was not known when the epoch's job began")
         ordered = sorted(places, key=self.slots.__getitem__)  # all in one order, so that none waits for another in turn
-        descriptor = os.open(self.path, os.O_RDWR | os.O_CLOEXEC)
+        try:
+            descriptor = open_kept(self.path, self.name, os.O_RDWR)
+        except OSError as error:
+            raise TurnLost(f"the epoch's numbers are gone, so its job is over ({error})") from error
         try:
             for place in ordered:
                 fcntl.lockf(descriptor, fcntl.LOCK_EX, NUMBER.size, self._at(place))
@@ -75,5 +80,6 @@ def turns(catalog: Catalog) -> Iterator[Turns]:
     places = [
         TopicPartition(name, number) for name, topic in catalog.topics.items() for number in range(topic.partitions)
     ]
-    with kept_in_memory("onceward-turns", NUMBER.pack(0) * len(places)) as path:
-        yield Turns(path, {place: slot for slot, place in enumerate(places)})
+    name = f"onceward-turns-{uuid.uuid4().hex}"
+    with kept_in_memory(name, NUMBER.pack(0) * len(places)) as path:
+        yield Turns(path, name, {place: slot for slot, place in enumerate(places)})
