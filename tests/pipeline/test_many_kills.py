@@ -46,6 +46,7 @@ SETS = {
     "all": ("files", "kafka", "postgres", "delta", "iceberg"),
 }
 SETS["all-sinks-between"] = SETS["all"]  # and at every sink's own vote and commit
+SETS["ledger-decides"] = SETS["postgres-files"]  # at the points that depend on who decides
 
 
 def points_of(which: str) -> list[str]:
@@ -53,6 +54,8 @@ def points_of(which: str) -> list[str]:
     with_kafka = "kafka" in SETS[which]
     if which == "all-sinks-between":
         return ["voted", "voted#3", "decided", "committed", "committed#3", "decided", "committed#4"]
+    if which == "ledger-decides":
+        return ["writing", "voted#2", "decided", "resolving", "committed", "replaying", "recorded"]
     points = ["begun", "written", "voted#2", *(["prepared", "marked"] if with_kafka else []), "decided"]
     points += ["resolving", "committed#2" if which == "all" else "committed", "replaying", "recovered", "recorded"]
     if which == "all":

@@ -34,7 +34,7 @@ def test_a_combination_is_told_from_its_witness() -> None:
     kills = "tests/pipeline/test_many_kills.py::test_a_driver_killed_at_every_step_leaves_every_sink_exact"
     assert witness_of(f"{kills}[kafka-delta]") is not None
     assert witness_of(f"{kills}[all]") is None
-    assert witness_of(f"{kills}[postgres-files]") is None
+    assert witness_of(f"{kills}[ledger-decides]") is None
 
 
 def test_a_test_of_the_quick_tier_that_starts_a_server_fails(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -60,8 +60,9 @@ COMBINATIONS: Final = {
     "tests/pipeline/test_many_kills.py": {
         "test_a_driver_killed_at_every_step_*[[]kafka-*]": "all sinks together; and without Kafka",
         "test_a_driver_killed_at_every_step_*[[]all-sinks-*]": "all sinks, at the second one's vote and commit",
+        "test_a_driver_killed_at_every_step_*[[]postgres-files]": "ledger-decides: the same sinks, from the votes on",
         "test_a_zombie_*[[]kafka-postgres-*]": "test_kills: a zombie where Kafka decides",
-        "test_a_zombie_*[[]postgres-files-*]": "test_decision_races; test_restore_kills: one that slept",
+        "test_a_zombie_*[[]postgres-files-*]": "test_decision_races; test_kills: a zombie where Kafka decides",
         "test_an_epoch_in_doubt_*": "test_many_sinks: both deciders, softly, shown and resolved without the pipeline",
     },
     "tests/pipeline/test_many_sinks.py": {
@@ -78,7 +79,13 @@ COMBINATIONS: Final = {
         "test_*[[]state-of-ones-own-shrinking]": "state of one's own that is spread wider; a join that shrinks",
     },
     "tests/pipeline/test_restore_kills.py": {
-        "test_a_driver_that_sleeps_*[[]voted]": "one that sleeps later, just before its decision",
+        "test_a_driver_that_sleeps_*": "test_kills: a zombie that wakes; the simulation's zombies sleep through restores",
+    },
+    "tests/pipeline/test_snapshots.py": {
+        "test_snapshots_taken_while_*": "test_restored_snapshots: copies of running pipelines; tests/snapshot: kills",
+    },
+    "tests/pipeline/test_lookups.py": {
+        "test_drivers_that_die_or_sleep_*": "the demo, whose pipeline with a lookup is killed; two tries, softly",
     },
     "tests/pipeline/test_modes_of_sinks.py": {
         "test_*[[]files-at-*]": "the other sinks, and every guarantee over Kafka in test_modes",
