@@ -9,8 +9,8 @@ from onceward.proof.planted import PLANTS
 from onceward.proof.planted.hunt import hunt
 
 BOUND = 10_000
-# Where each showed when somebody last looked (`onceward simulate --planted`). A change of the simulation moves them: then
-# the hunt begins with the first seed again, and takes longer.
+# Where each showed when somebody last looked (`onceward simulate --planted --json`). A change of the simulation moves
+# them: then the hunt begins with the first seed again, and takes longer.
 SEEDS: dict[str, int] = json.loads(Path(__file__).with_name("planted_seeds.json").read_text())
 NEARBY = 10
 

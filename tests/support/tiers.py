@@ -79,7 +79,7 @@ COMBINATIONS: Final = {
         "test_*[[]state-of-ones-own-shrinking]": "state of one's own that is spread wider; a join that shrinks",
     },
     "tests/pipeline/test_restore_kills.py": {
-        "test_a_driver_that_sleeps_*": "test_kills: a zombie that wakes; the simulation's zombies sleep through restores",
+        "test_a_driver_that_sleeps_*": "test_kills: a zombie that wakes; the simulation's sleep through restores",
     },
     "tests/pipeline/test_snapshots.py": {
         "test_snapshots_taken_while_*": "test_restored_snapshots: copies of running pipelines; tests/snapshot: kills",

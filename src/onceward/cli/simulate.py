@@ -136,9 +136,8 @@ def _show_planted(jobs: int, *, as_json: bool) -> None:
 
     rows: list[dict[str, object]] = []
     for name, caught in zip(PLANTS, in_order(hunt, [(name, BOUND) for name in PLANTS], jobs), strict=True):
-        rows.append(
-            {"bug": name, "says": PLANTS[name].says, "checkers": caught.checkers, "schedules": caught.schedules}
-        )
+        found = {"checkers": caught.checkers, "schedules": caught.schedules, "seed": caught.seed}
+        rows.append({"bug": name, "says": PLANTS[name].says, **found})
         progress(f"{name}: {', '.join(caught.checkers) or 'NOT CAUGHT'} after {caught.schedules:,}")
     missed = [row["bug"] for row in rows if not row["checkers"]]
     width = max(len(name) for name in PLANTS)
