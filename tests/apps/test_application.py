@@ -163,6 +163,27 @@ def test_every_record_ends_where_it_must_and_every_cent_is_right(
     assert min(epochs) > 1
 
 
+ORDER = json.dumps(
+    {"id": "1", "type": words.ORDER, "user": "u", "store": "s", "amount": 5, "at": words.START_MS}
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "value",
+    [f"[{ORDER}]", f" [ {ORDER}, {ORDER} ]", f"{ORDER}{ORDER}", f"{ORDER},{ORDER}", f"{ORDER}] [{ORDER}", f"{ORDER}x"],
+    ids=["a list of one", "a list of two", "one after the other", "with a comma", "in brackets", "with a rest"],
+)
+def test_only_one_object_is_one_event(spark: SparkSession, value: str) -> None:
+    """F4: whatever else stands in a value would be lost in silence, and it may be somebody's money."""
+    at = datetime.fromtimestamp(words.START_MS / 1000, UTC)
+    raw = spark.createDataFrame(
+        [(it.encode(), at, "raw", 0, number) for number, it in enumerate((value, f" {ORDER}\n"))],
+        "value binary, timestamp timestamp, topic string, partition int, offset long",
+    )
+    made = clean.judged(raw).orderBy("place").select("fault", "taken").collect()
+    assert [(it.fault, it.taken) for it in made] == [("malformed", False), (None, True)]
+
+
 def test_an_order_is_no_copy_of_a_click_with_its_number_and_needs_no_ad(spark: SparkSession) -> None:
     """F1: ids are told apart by what they are ids of, and only what must name a known ad is asked for it."""
     told = {"user": "u", "store": "s", "at": words.START_MS}

@@ -187,6 +187,14 @@ class TestHowMuchAnEpochReads:
         assert checkpoint.initial() == {IN_0: 4, IN_1: 0}
         assert checkpoint.input_rows(0, checkpoint.positions(0)) == 26
 
+    def test_is_known_for_each_source_by_itself(self, checkpoint: Checkpoint, storage: Memory) -> None:
+        """Two sources over one topic may begin at different places; one of another kind has none that we know."""
+        assert checkpoint.begins_of_sources(0) == [{IN_0: 4, IN_1: 0}]
+        assert checkpoint.begins_of_sources(1) == [{IN_0: 10, IN_1: 20}]
+        storage.files["checkpoints/000001/offsets/0"] = plan(10, 20) + b'\n{"in":{"0":7}}\n-\n{"logOffset":3}'
+        storage.files["checkpoints/000001/sources/2/0"] = b'v1\n{"in":{"0":9}}'
+        assert checkpoint.begins_of_sources(1) == [{IN_0: 10, IN_1: 20}, {IN_0: 7}, {IN_0: 9}, {}]
+
     def test_is_not_known_without_the_epoch_before(self, checkpoint: Checkpoint) -> None:
         end = checkpoint.positions(1)
         checkpoint.discard(0)

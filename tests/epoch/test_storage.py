@@ -1,5 +1,7 @@
 """LocalStorage on a real directory: whole files or none, and names that only one process can claim."""
 
+import errno
+import os
 import shutil
 import subprocess
 import sys
@@ -56,6 +58,23 @@ def test_replace_leaves_one_whole_file_and_no_temporary_one(tmp_path: Path) -> N
     assert storage.read("a/x") == b"second"
     assert storage.names("a") == ["x"]
     assert [file.name for file in (tmp_path / "a").iterdir()] == ["x"]
+
+
+def test_a_write_that_a_full_disk_refuses_leaves_nothing_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """B4: it is tried again and again. A disk that is really full: tests/pipeline/test_full_disks.py."""
+    storage = LocalStorage(tmp_path)
+    storage.replace("x", b"before")
+
+    def refuse(_descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", refuse)
+    for write in (storage.replace, storage.claim):
+        with pytest.raises(OSError, match="No space left"):
+            write("x", b"after")
+    assert [(it.name, it.read_bytes()) for it in tmp_path.iterdir()] == [("x", b"before")]
 
 
 def test_a_temporary_file_of_a_killed_process_is_not_listed(tmp_path: Path) -> None:

@@ -60,6 +60,14 @@ class TestConnecting:
         brokers.refusal = None
         assert wire.any_node() == 1
 
+    def test_that_is_refused_with_a_user_names_the_user_s_settings(
+        self, brokers: Brokers, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """I4: a broker that refuses a password hangs up, and the client says that its time is up."""
+        brokers.refusal = KafkaTimeoutError("nobody")
+        with pytest.raises(BrokerUnreachable, match=r"security settings, sasl\.username and sasl\.password"):
+            brokers.wire(monkeypatch, **{"sasl.username": "me"}).client()
+
     @pytest.mark.parametrize(
         ("settings", "exposure"),
         [

@@ -1,17 +1,21 @@
 """Retained checkpoints: what is left of a pipeline that has ended, by policy."""
 
 import logging
+import threading
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
 import onceward as ow
 from onceward.epoch.home import Home
 from onceward.epoch.sealed import unseal
 from onceward.errors import CheckpointDropped, CommitUnfinished, ConfigurationError, EpochFailed
+from onceward.pipeline import query as queries
 from onceward.pipeline import retaining
 from pipeline.queries import deduplicated, feed, stream
 from support.home import checkpoint_of
@@ -35,10 +39,14 @@ class Files(ow.FileSink):
     def __init__(self, folder: Path, fails: str = "") -> None:
         super().__init__(folder, format="json")
         self.fails = fails
+        self.hangs, self.go_on = threading.Event(), threading.Event()
 
     def write(self, context: ow.EpochContext, rows: DataFrame) -> ow.Outcome:
         if self.fails == "write":
             raise ConfigurationError("it was told to")
+        if self.fails == "hang":
+            self.hangs.set()
+            assert self.go_on.wait(60)
         return super().write(context, rows)
 
     def commit(self, context: ow.EpochContext, committable: Any) -> None:
@@ -51,10 +59,10 @@ class Files(ow.FileSink):
 def start(spark: SparkSession, name: str, tmp_path: Path) -> Callable[..., ow.Query]:
     feed(tmp_path / "in", 0)
 
-    def begin(fails: str = "", trigger: str | None = "once", **options: Any) -> ow.Query:
+    def begin(fails: str = "", trigger: str | None = "once", sink: Files | None = None, **options: Any) -> ow.Query:
         source = deduplicated(stream(spark, tmp_path / "in"))
         pipeline = ow.Pipeline(name, home=tmp_path / "home", source=source, **options)
-        return pipeline.to(Files(tmp_path / "out", fails), name="files").start(trigger=trigger)
+        return pipeline.to(sink or Files(tmp_path / "out", fails), name="files").start(trigger=trigger)
 
     return begin
 
@@ -126,6 +134,31 @@ def test_an_epoch_in_doubt_is_never_thrown_away(
     start(retain="never").wait(120)
     assert retaining.read(Home.at(tmp_path / "home").storage) is not None
     assert [file for file in (tmp_path / "out").rglob("*.json") if not any(p.startswith(".") for p in file.parts)]
+
+
+def test_an_epoch_that_has_not_ended_keeps_its_checkpoint(
+    start: Callable[..., ow.Query], tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """E5: Spark's stop does not end an epoch that hangs in a sink; its checkpoint is not deleted under it."""
+    monkeypatch.setattr(queries, "EPOCH_END_S", 0.2)
+    sink = Files(tmp_path / "out", "hang")
+    query = start(sink=sink, retain="never")
+    assert sink.hangs.wait(60)
+    try:
+        with caplog.at_level(logging.WARNING, "onceward.pipeline"):
+            query._close()  # as when Spark has ended the query
+        assert "its epoch 0 has not within 0 s" in caplog.text
+        assert "is kept, against retain='never': epoch 0 has not ended yet" in caplog.text
+        assert (checkpoint_of(tmp_path / "home") / "offsets" / "0").exists()
+        assert retaining.read(Home.at(tmp_path / "home").storage) is None
+    finally:
+        sink.go_on.set()
+    with suppress(StreamingQueryException):  # the epoch finds its pipeline closed
+        query.spark_query.awaitTermination(60)
+    start(retain="always").wait(120)
+    rows = [line for file in (tmp_path / "out").rglob("*.json") if not any(p.startswith(".") for p in file.parts)
+            for line in file.read_text().splitlines()]  # fmt: skip
+    assert len(rows) == len(set(rows)) > 0
 
 
 def test_a_drop_that_was_interrupted_is_known_by_its_folder(start: Callable[..., ow.Query], tmp_path: Path) -> None:

@@ -13,7 +13,9 @@ from onceward.epoch import skips
 from onceward.epoch.home import Home
 from onceward.epoch.inspection import epochs
 from onceward.errors import SkipRefused, UserCodeFailed
+from onceward.pipeline.opening import now
 from onceward.pipeline.skipping import without
+from onceward.savepoint.creating import create
 from support.judge import Kafka
 from support.runs import crash, run
 
@@ -124,6 +126,23 @@ def test_a_home_names_neither_where_a_skipped_record_goes_nor_what_it_holds(job:
             run(job.pipeline(job.dead))
         assert not job.values()
         assert not job.kafka.read(job.dead)
+
+
+def test_a_savepoint_carries_what_is_skipped_ahead_of_it(job: Job, tmp_path: Path) -> None:
+    """I3, E2: the restored pipeline does not stop at the record again, and its epoch takes it to the dead letters."""
+    job.feed("1", "2")
+    run(job.pipeline(job.dead))
+    job.feed("3", "poison", "4")
+    with pytest.raises(UserCodeFailed):
+        run(job.pipeline(job.dead))
+    job.pipeline(job.dead).skip(job.source, 0, 3, reason="no number", dead_letters=True)
+    place = create(Home.at(job.home), to=tmp_path / "savepoint", now=now)
+    said: list[str] = []
+    restored = job.pipeline(job.dead).start(trigger="once", from_savepoint=place.location, report=said.append)
+    restored.wait(120)
+    assert any("records that are left out" in it and f"{job.source}/0/3" in it for it in said)
+    assert job.values() == Counter("1234")
+    assert [it.value() for it in job.kafka.read(job.dead)] == [b"poison"]
 
 
 def test_the_filter_is_above_each_kafka_source_and_changes_no_column(job: Job) -> None:

@@ -32,12 +32,15 @@ DirOption = Annotated[
 @contextmanager
 def connected(kafka: str | None, settings: list[str] | None, folder: Path | None) -> "Iterator[Wire]":
     """To the named brokers, or to the development broker of the folder; closed at the end."""
+    from onceward.kafka.trust import require_trust
+
     if kafka is None and settings:
         raise typer.BadParameter("--setting goes with --kafka HOST:PORT")
     if kafka is not None and folder is not None:
         raise typer.BadParameter("--kafka and --dir exclude each other: one names the brokers, the other a folder")
     with wire_to(kafka or _running(folder or default_dir()), settings) as wire:
         _knock(wire.cluster.bootstrap)
+        require_trust(wire.cluster.bootstrap, wire.cluster.settings)
         yield wire
 
 

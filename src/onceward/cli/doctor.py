@@ -2,12 +2,13 @@
 
 import shutil
 import textwrap
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from onceward.cli.clusters import SettingOption, named_values
 from onceward.cli.output import EXIT_FAILED, AsJson, progress, result
 from onceward.doctor.durations import seconds
 from onceward.doctor.finding import Finding, Level
@@ -27,6 +28,7 @@ def doctor(
     kafka: Annotated[
         str | None, typer.Option(metavar="HOST:PORT", help="Without a FILE: this cluster too.", show_default=False)
     ] = None,
+    setting: SettingOption = None,
     downtime: Annotated[
         str, typer.Option(help="How long a pipeline may be down at most: what Kafka deletes is compared with it.")
     ] = "3d",
@@ -37,8 +39,10 @@ def doctor(
 
     Nothing is started, written or fenced. Exits with 1 if the guarantee is at risk.
     """
+    if setting and kafka is None:
+        raise typer.BadParameter("--setting goes with --kafka HOST:PORT; a file's pipelines have their own settings")
     longest_s = seconds(downtime)
-    found = list(_found(file, kafka, longest_s, master))
+    found = list(_found(file, kafka, named_values("--setting", setting), longest_s, master))
     risks = sum(it.level is Level.RISK for it in found)
     summary = f"{risks} risk(s)" if risks else "nothing endangers the guarantee"
     result(
@@ -50,7 +54,9 @@ def doctor(
         raise typer.Exit(EXIT_FAILED)
 
 
-def _found(file: Path | None, kafka: str | None, downtime_s: float, master: str | None) -> Iterator[Finding]:
+def _found(
+    file: Path | None, kafka: str | None, settings: Mapping[str, str], downtime_s: float, master: str | None
+) -> Iterator[Finding]:
     from onceward.doctor import machine
     from onceward.errors import JavaUnusable
     from onceward.jars import java_command
@@ -64,7 +70,7 @@ def _found(file: Path | None, kafka: str | None, downtime_s: float, master: str 
         from onceward.doctor.pipelines import examine_cluster
         from onceward.kafka.wire import Cluster
 
-        yield from examine_cluster(Cluster(kafka), downtime_s)
+        yield from examine_cluster(Cluster(kafka, settings), downtime_s)
     if file is None:
         yield from machine.disks([])
         return

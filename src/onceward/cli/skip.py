@@ -8,6 +8,7 @@ import typer
 from onceward.cli.homes import HomeArgument, home_at, pipeline_from_file
 from onceward.cli.output import AsJson, progress, result
 from onceward.epoch import inspection, skips
+from onceward.epoch.poison import MOST
 from onceward.epoch.skips import Skipped
 from onceward.terminal import one_line
 
@@ -32,6 +33,10 @@ def skip(
     undo: Annotated[
         bool, typer.Option("--undo", help="Read it after all, if no epoch has passed over it yet.")
     ] = False,
+    find: Annotated[
+        bool,
+        typer.Option("--find", help="Find out which record makes the epoch fail, and change nothing; needs --file."),
+    ] = False,
     shown: Annotated[bool, typer.Option("--list", help="Show which records are skipped.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -39,10 +44,13 @@ def skip(
 
     The pipeline must be stopped; its next start goes on without the record.
     """
-    if shown or record is None or file is None:
-        if not shown or record is not None:
-            raise typer.BadParameter("give a record and --file FILE.py, or --list")
-        _list(home, as_json=as_json)
+    if shown or find or record is None or file is None:
+        if record is not None or shown is find or (find and file is None):
+            raise typer.BadParameter("give a record and --file FILE.py, or --find and --file FILE.py, or --list")
+        if shown:
+            _list(home, as_json=as_json)
+        elif file is not None:
+            _find(home, file, as_json=as_json)
         return
     place = skips.parse(record)
     with pipeline_from_file(file, home) as pipeline:
@@ -57,6 +65,21 @@ def skip(
                 f"{_line(found)}\nThe next start leaves it out{where}. The home keeps it: onceward skip {home} --list"
             )
     result({"pipeline": pipeline.name, "record": str(place), "undone": undo, **facts}, text, as_json=as_json)
+
+
+def _find(home: str, file: Path, *, as_json: bool) -> None:
+    with pipeline_from_file(file, home) as pipeline:
+        found = pipeline.find_poison(report=progress)
+    epoch, whole = found[0].epoch, len(found) < MOST
+    lines = [line for it in found for line in (f"{_told(it.record)}", f"  fails alone: {one_line(it.error)}")]
+    rest = f"Without {'it' if len(found) == 1 else 'them'} epoch {epoch} runs through" if whole else "There may be more"
+    lines.append(
+        f"{rest}. Repair the code if you can; else leave it out: onceward skip {home} {found[0].record.place} "
+        f"--file {file}"
+    )
+    facts = [{"record": str(it.record.place), "error": it.error} for it in found]
+    told = {"pipeline": pipeline.name, "epoch": epoch, "found": facts, "all": whole}
+    result(told, "\n".join(lines), as_json=as_json)
 
 
 def _list(home: str, *, as_json: bool) -> None:
@@ -74,7 +97,11 @@ def _facts(record: Skipped) -> dict[str, object]:
 
 
 def _line(record: Skipped) -> str:
+    why = f", {record.reason}" if record.reason else ""
+    return one_line(f"{_told(record)}{why} (skipped {record.at[:19]} by {record.by})")
+
+
+def _told(record: Skipped) -> str:
     value = record.value if record.value is not None else b""
     told = value[:SHOWN].decode("utf-8", "replace") + ("..." if len(value) > SHOWN else "")
-    why = f", {record.reason}" if record.reason else ""
-    return one_line(f"{record.place}: {len(value)} bytes {told!r}{why} (skipped {record.at[:19]} by {record.by})")
+    return one_line(f"{record.place}: {len(value)} bytes {told!r}")

@@ -105,6 +105,13 @@ class Checkpoint:
         previous = self.read(epoch - 1) if epoch > 0 else None
         return previous.kafka if previous is not None else self.initial()
 
+    def begins_of_sources(self, epoch: int) -> list[dict[TopicPartition, int]]:
+        """The same for each source by itself, in Spark's order; empty for one that is not Kafka's."""
+        previous = self.read(epoch - 1) if epoch > 0 else None
+        count = len(previous.texts) if previous is not None else len(self._storage.names(f"{self.folder}/sources"))
+        before = [_offsets(text) for text in previous.texts] if previous is not None else [{}] * count
+        return [found or self._noted(index) for index, found in enumerate(before)]
+
     def sync_positions(self, epoch: int) -> None:
         """Make the offset log's entry survive a power cut, and the query's id; Spark itself only closes the files."""
         if not self._metadata_synced:
@@ -194,11 +201,7 @@ class Checkpoint:
 
     def begin_at(self, source: int, places: Mapping[TopicPartition, int]) -> None:
         """Where a Kafka source is to begin, as it would have noted it itself before its first epoch (SPARK-19517)."""
-        topics: dict[str, dict[str, int]] = {}
-        for place, offset in sorted(places.items()):
-            topics.setdefault(place.topic, {})[str(place.partition)] = offset
-        note = b"\0v1\n" + json.dumps(topics, separators=(",", ":"), ensure_ascii=False).encode()
-        self._storage.replace(f"{self.folder}/sources/{source}/0", note)
+        self._storage.replace(f"{self.folder}/sources/{source}/0", b"\0v1\n" + as_text(places).encode())
 
     def _offsets(self, epoch: int) -> str:
         return f"{self.folder}/offsets/{epoch}"
@@ -212,11 +215,12 @@ class Checkpoint:
     def _initial(self, sources: int) -> dict[TopicPartition, int]:
         found: dict[TopicPartition, int] = {}
         for index in range(sources):
-            note = self._storage.read(f"{self.folder}/sources/{index}/0")
-            if note is not None:
-                text = note.split(b"\n", 1)[-1].decode("utf-8", "replace")
-                found.update(_offsets(text))
+            found.update(self._noted(index))
         return found
+
+    def _noted(self, source: int) -> dict[TopicPartition, int]:
+        note = self._storage.read(f"{self.folder}/sources/{source}/0")
+        return _offsets(note.split(b"\n", 1)[-1].decode("utf-8", "replace")) if note is not None else {}
 
 
 def kafka_positions(texts: list[str], pick: Callable[[int, int], int] = min) -> dict[TopicPartition, int]:
@@ -229,6 +233,14 @@ def kafka_positions(texts: list[str], pick: Callable[[int, int], int] = min) -> 
         for place, offset in _offsets(text).items():
             found[place] = pick(offset, found.get(place, offset))
     return found
+
+
+def as_text(places: Mapping[TopicPartition, int]) -> str:
+    """Kafka's positions as Spark writes them."""
+    topics: dict[str, dict[str, int]] = {}
+    for place, offset in sorted(places.items()):
+        topics.setdefault(place.topic, {})[str(place.partition)] = offset
+    return json.dumps(topics, separators=(",", ":"), ensure_ascii=False)
 
 
 def _newest(storage: Storage) -> str | None:

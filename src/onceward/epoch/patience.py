@@ -171,7 +171,7 @@ def _subject(error: Exception) -> str:
 
 
 def _reason(error: Exception) -> str:
-    return " ".join(str(error).split())[:300]
+    return " ".join(str(error).split())[:300].rstrip(".")
 
 
 def _span(seconds: float) -> str:

@@ -20,11 +20,10 @@ def since(ledger: Ledger, last: int, missed: Callable[[Entry], bool]) -> int | N
     An epoch that the ledger has forgotten is not counted as one of them.
     """
     first: int | None = None
-    for epoch in range(last, -1, -1):
-        entry = ledger.read(epoch)
-        if entry is None or not missed(entry):
+    for entry in ledger.back_from(last):
+        if not missed(entry):
             break
-        first = epoch
+        first = entry.epoch
     return first
 
 

@@ -248,11 +248,15 @@ class LocalStorage:
     def _write_beside(self, target: Path, data: bytes, *, sync: bool) -> Path:
         self._make(target.parent, sync=sync)
         temporary = target.parent / f".{target.name}.{uuid.uuid4().hex}"
-        with temporary.open("wb") as file:
-            file.write(data)
-            file.flush()
-            if sync:
-                os.fsync(file.fileno())
+        try:
+            with temporary.open("wb") as file:
+                file.write(data)
+                file.flush()
+                if sync:
+                    os.fsync(file.fileno())
+        except OSError:  # a full disk is tried again and again: no try leaves anything behind
+            temporary.unlink(missing_ok=True)
+            raise
         return temporary
 
     def _make(self, folder: Path, *, sync: bool) -> None:

@@ -21,6 +21,7 @@ from onceward.epoch.outcome import TopicPartition
 from onceward.errors import BrokerRefused, BrokerUnreachable, ConfigurationError, TransactionsUnsupported
 from onceward.kafka.codes import Meaning, code
 from onceward.kafka.offsets import LATEST, id_text, offsets
+from onceward.kafka.trust import require_trust
 from onceward.secret import Exposure, looked_up
 
 GROUP: Final = 0  # coordinator types of FindCoordinator
@@ -122,9 +123,12 @@ class Wire:
                 client.check_version(timeout_ms=int(CONNECT_TIMEOUT_S * 1000))
             except kafka.errors.KafkaError as error:
                 client.close()
+                require_trust(self.cluster.bootstrap, self.cluster.settings)
+                # The client does not tell why: a broker that refuses a password hangs up, often before it says so.
+                user = ", sasl.username and sasl.password" if "sasl.username" in self.cluster.settings else ""
                 raise BrokerUnreachable(
                     f"no Kafka broker at {self.cluster.bootstrap} let us in ({type(error).__name__}: {error}); "
-                    "check the address, that the broker runs, and the security settings"
+                    f"check the address, that the broker runs, and the security settings{user}"
                 ) from error
             self._client = client
         return self._client

@@ -32,17 +32,23 @@ class Frames(dict[str, DataFrame]):
 
 
 class Enrichment:
-    """One started pipeline's lookup. A database that is out of reach is waited for."""
+    """One started pipeline's lookup. A database that is out of reach is waited for.
 
-    def __init__(self, lookup: Lookup, kept: KeptLookups, patience: Patience) -> None:
+    keep: what is read is kept in the home; False for those who only look.
+    """
+
+    def __init__(self, lookup: Lookup, kept: KeptLookups, patience: Patience, *, keep: bool = True) -> None:
         self._lookup = lookup
         self._kept = kept
         self._patience = patience
+        self._keep = keep
 
     def frames(self, epoch: int, positions: Sequence[str], spark: SparkSession) -> Frames:
         """The epoch's tables, made into DataFrames once for all sinks."""
         tables = self._kept.read(epoch, positions)
-        if tables is None:
+        if tables is None and not self._keep:
+            tables = dict(self._patience.until(self._lookup.read))
+        elif tables is None:
             tables = self._kept.keep(epoch, positions, self._patience.until(self._lookup.read))
         else:
             log.info(

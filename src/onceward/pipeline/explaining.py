@@ -2,9 +2,12 @@
 
 import errno
 import re
-from collections.abc import Callable, Hashable, Iterator
+import shutil
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Final
+from functools import wraps
+from pathlib import Path
+from typing import Concatenate, Final, ParamSpec, Protocol, TypeVar
 
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import (
@@ -26,12 +29,18 @@ FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 REFUSED: Final = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EISDIR})
 NO_ROOM: Final = "No space left on device"  # as Java's exceptions say it, which have no number
 REPLAYED: Final = "Nothing of the unfinished epoch is visible and nothing is lost"
+TEMPORARY: Final = "that of Spark's temporary files (spark.local.dir)"
+FULL_BYTES: Final = 1 << 16
 UNRESOLVED: Final = "UNRESOLVED_COLUMN"
 # A value that an expression of Spark's cannot take: a wrong cast, a division by zero.
 OF_DATA: Final = (
     ArithmeticException, ArrayIndexOutOfBoundsException, DateTimeException, NumberFormatException,
 )  # fmt: skip
 _FROM_SPARK: Final = (CapturedException, Py4JJavaError)
+
+S = TypeVar("S", bound="Homed")
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 def own_failure(error: Exception) -> Hashable | None:
@@ -57,8 +66,11 @@ def line_of(error: Exception) -> str:
     return str(failure) if failure is not None else tries.line_of(error)
 
 
-def explained(error: BaseException) -> OncewardError | None:
-    """The error in our words; None: it is nothing that Spark or a user's code has to do with."""
+def explained(error: BaseException, places: Sequence[str] = ()) -> OncewardError | None:
+    """The error in our words; None: it is nothing that Spark or a user's code has to do with.
+
+    places: the home, and other folders that Spark writes into; of a full disk it does not tell which one.
+    """
     if isinstance(error, OncewardError):
         return error
     if isinstance(error, AnalysisException):
@@ -68,13 +80,14 @@ def explained(error: BaseException) -> OncewardError | None:
     if (failure := user_failure(error)) is not None:
         return UserCodeFailed(f"{failure} (in your own code). {REPLAYED}: repair it, and start again.")
     if isinstance(error, OSError) and not isinstance(error, ConnectionError):
-        return home_unusable(error)
-    return _of_spark(error)
+        return home_unusable(error, next(iter(places), None))
+    return _of_spark(error, places)
 
 
-def home_unusable(error: OSError) -> HomeUnusable | None:
-    """What the operating system refuses about the home."""
-    said = f"cannot write {error.filename or 'into the home'}: {(error.strerror or str(error)).lower()}"
+def home_unusable(error: OSError, home: str | Path | None = None) -> HomeUnusable | None:
+    """What the operating system refuses about the home; of a full disk it names no file."""
+    place = error.filename or (f"into the home {home}" if home is not None else "into the home")
+    said = f"cannot write {place}: {(error.strerror or str(error)).lower()}"
     if error.errno in FULL:
         return HomeUnusable(f"{said}. {REPLAYED}: make room there, and start again.")
     if error.errno in REFUSED:
@@ -82,16 +95,26 @@ def home_unusable(error: OSError) -> HomeUnusable | None:
     return None
 
 
-@contextmanager
-def usable_home() -> Iterator[None]:
-    """What the operating system refuses in here is about the home."""
-    try:
-        yield
-    except OSError as error:
-        ours = home_unusable(error)
-        if ours is None:
-            raise
-        raise ours from error
+class Homed(Protocol):
+    """A pipeline."""
+
+    home: str | Path
+
+
+def usable_home(start: Callable[Concatenate[S, P], T]) -> Callable[Concatenate[S, P], T]:
+    """What the operating system refuses a start is about the home."""
+
+    @wraps(start)
+    def starting(pipeline: S, /, *args: P.args, **options: P.kwargs) -> T:
+        try:
+            return start(pipeline, *args, **options)
+        except OSError as error:
+            ours = home_unusable(error, pipeline.home)
+            if ours is None:
+                raise
+            raise ours from error
+
+    return starting
 
 
 @contextmanager
@@ -137,20 +160,27 @@ def _analysis(error: AnalysisException) -> str:
     return _first(error)
 
 
-def _of_spark(error: BaseException) -> OncewardError | None:
+def _of_spark(error: BaseException, places: Sequence[str]) -> OncewardError | None:
     if isinstance(error, Py4JError | ConnectionError) and not isinstance(error, Py4JJavaError):
         return QueryFailed(f"Spark's JVM has ended, or does not answer ({_first(error)}). {REPLAYED}: start again.")
     if not isinstance(error, (*_FROM_SPARK, PySparkException)):
         return None
     text = str(error)
     if NO_ROOM in text:
-        return QueryFailed(
-            f"a disk is full ({NO_ROOM.lower()}): the home's, or that of Spark's temporary files (spark.local.dir). "
-            f"{REPLAYED}: make room, and start again."
-        )
+        full = [place for place in places if _is_full(place)]
+        which = f"that of {' and of '.join(full)}" if full else f"the home's, or {TEMPORARY}"
+        return QueryFailed(f"a disk is full ({NO_ROOM.lower()}): {which}. {REPLAYED}: make room, and start again.")
     causes = [line.removeprefix("Caused by: ") for line in text.splitlines() if line.startswith("Caused by: ")]
     told = _plain(causes[-1]) if causes else _first(error)
     return input_lost(error) or QueryFailed(f"Spark ended the query: {told}. {REPLAYED}.")
+
+
+def _is_full(place: str) -> bool:
+    """What is left is less than Spark writes at once; a place that is not on this machine is not looked at."""
+    try:
+        return shutil.disk_usage(place).free < FULL_BYTES
+    except OSError:
+        return False
 
 
 def _first(error: BaseException) -> str:

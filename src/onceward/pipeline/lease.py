@@ -49,7 +49,14 @@ class LeaseKeeper:
         self._over.set()
         if self._thread is not threading.current_thread():
             self._thread.join()
-        self._term.release()
+        try:
+            self._term.release()
+        except OSError as error:  # a full disk, perhaps: why the pipeline ended is the news, and is told elsewhere
+            log.warning(
+                "the lease of term %d could not be given back, so the next start waits until it runs out: %s",
+                self._term.number, error,
+                extra={"event": "lease_not_released", "term": self._term.number, "reason": str(error)},
+            )  # fmt: skip
 
     def _keep(self) -> None:
         while not self._over.wait(RENEW_S):

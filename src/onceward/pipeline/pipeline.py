@@ -23,11 +23,12 @@ from onceward.epoch.term import fenced_first
 from onceward.errors import ConfigurationError, SinkNotTransactional
 from onceward.lookups import Lookup
 from onceward.lookups.kept import KeptLookups
-from onceward.pipeline import skipping
+from onceward.pipeline import finding, skipping
 from onceward.pipeline.batch import BackgroundThread, Shaping, Transform, in_foreach_batch
 from onceward.pipeline.counted_rows import rows_dropped, rows_read
 from onceward.pipeline.enrichment import Enrichment
 from onceward.pipeline.explaining import usable_home
+from onceward.pipeline.finding import Poison
 from onceward.pipeline.first_start import require_first_positions
 from onceward.pipeline.hadoop import delete, open_home
 from onceward.pipeline.in_memory import place_of
@@ -213,8 +214,16 @@ class Pipeline:
         home = open_home(place_of(self.home, self.name), self.source.sparkSession)
         skipping.undo(self, home, RecordPlace(topic, partition, offset), report=report)
 
+    def find_poison(self, *, report: Callable[[str], None] = lambda _: None) -> list[Poison]:
+        """The records that make the planned epoch fail, each all alone; only for queries without state.
+
+        Parts of the epoch are computed and written nowhere: home, sinks and consumer group stay as they are.
+        """
+        home = open_home(place_of(self.home, self.name), self.source.sparkSession)
+        return finding.find(self, home, self._transforms, look_twice=self._look_twice, report=report)
+
     @observed
-    @usable_home()
+    @usable_home
     def start(
         self,
         *,

@@ -191,7 +191,7 @@ class Query:
     def _in_our_words(self, failed: BaseException) -> BaseException:
         """What an epoch raised, or else what Spark ended with."""
         told = self._runner.failure or failed
-        ours = input_lost(told) or explained(told)
+        ours = input_lost(told) or explained(told, [self._opened.home.location])
         if ours is None:
             return failed
         ours.__cause__ = told
@@ -325,13 +325,23 @@ class Query:
                 return
             self._closed = True
             # Spark's stop does not end a callback: an epoch of a driver that was overtaken still uses the connections.
-            self._runner.idle.wait(EPOCH_END_S)
+            if not self._runner.idle.wait(EPOCH_END_S):
+                self._tell_hanging()
             try:
                 self._runner.close()
                 self._ended(self._opened, self._runner, self.exception())
             finally:
                 self._opened.close()
                 self._tell_end()
+
+    def _tell_hanging(self) -> None:
+        epoch = self._runner.running
+        log.warning(
+            "pipeline %r has ended, and its epoch %s has not within %.0f s (%s): its connections are closed now. "
+            "Whatever it still does, the next start finds out what is committed, and finishes or redoes the epoch.",
+            self.name, epoch, EPOCH_END_S, self.waited_for,
+            extra={"event": "epoch_not_ended", "pipeline": self.name, "epoch": epoch, "seconds": EPOCH_END_S},
+        )  # fmt: skip
 
     def _tell_end(self) -> None:
         failure = self._runner.failure

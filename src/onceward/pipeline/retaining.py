@@ -125,6 +125,8 @@ def _drop(opened: Opened, reason: str, retain: Retain, delete: Callable[[str], N
 
 
 def _unresolved(opened: Opened, runner: EpochRunner) -> str | None:
+    if not runner.idle.is_set():  # it was waited for long enough, and is still at work in the checkpoint
+        return f"epoch {runner.running} has not ended yet"
     failed = runner.failure
     if failed is not None and not isinstance(failed, SETTLED):
         return f"its last epoch failed on the way ({type(failed).__name__}: {str(failed)[:200]})"

@@ -19,6 +19,7 @@ from onceward.apps.ads.places import Places
 
 KNOWN_ADS = "select ad from ads"
 FIELDS = "id string, type string, user string, store string, ad string, at bigint, amount bigint, malformed string"
+END = "the end of the record"
 
 
 def clean(spark: SparkSession, places: Places) -> ow.Pipeline:
@@ -53,17 +54,26 @@ def judged(raw: DataFrame) -> DataFrame:
         F.col("timestamp").alias("arrived"),
         F.concat_ws("-", "topic", "partition", "offset").alias("place"),
         F.from_json(text, FIELDS, {"columnNameOfCorruptRecord": "malformed"}).alias("event"),
-        # Spark reads the first object of a text and is silent about the rest, which would be lost.
-        F.size(F.from_json(F.concat(F.lit("["), text, F.lit("]")), "array<struct<id string>>")).alias("objects"),
-    ).select("value", "arrived", "place", "objects", "event.*")
+        _is_one_object(text).alias("whole"),
+    ).select("value", "arrived", "place", "whole", "event.*")
     return (
         read.withColumn("fault", _fault())
         .withColumn("late", F.col("fault").isNull() & (F.col("at") < F.unix_millis("arrived") - words.HORIZON_MS))
         .withColumn("taken", F.col("fault").isNull() & ~F.col("late"))
         .withColumn("identity", F.when(F.col("taken"), F.concat_ws(":", "type", "id")).otherwise(F.col("place")))
         .withColumn("time", F.when(F.col("taken"), F.timestamp_millis("at")).otherwise(F.col("arrived")))
-        .drop("malformed", "objects")
+        .drop("malformed", "whole")
     )
+
+
+def _is_one_object(text: Column) -> Column:
+    """Spark reads the first object of a text, or of a list, and is silent about the rest, which would be lost.
+
+    So the text is read once more, as the first of two elements of a list: the second must be our own word.
+    """
+    listed = F.from_json(F.concat(F.lit("["), text, F.lit(f',"{END}"]')), "array<string>")
+    alone = (F.size(listed) == 2) & (F.try_element_at(listed, F.lit(2)) == END)
+    return text.rlike(r"^\s*\{") & F.coalesce(alone, F.lit(False))  # noqa: FBT003 - a column's value
 
 
 def _fault() -> Column:
@@ -73,7 +83,7 @@ def _fault() -> Column:
     sold = kind == words.ORDER
     return (
         F.when(F.col("value").isNull(), "empty")
-        .when(F.col("malformed").isNotNull() | ~F.col("objects").eqNullSafe(1), "malformed")
+        .when(F.col("malformed").isNotNull() | ~F.col("whole"), "malformed")
         .when(F.col("id").isNull(), "missing id")
         .when(kind.isNull(), "missing type")
         .when(F.col("at").isNull(), "missing at")

@@ -30,7 +30,7 @@ def explain(error: OSError, doing: str, path: str | Path, *, decided: bool = Fal
     if error.filename is not None and str(error.filename) != str(path):
         said += f" ({error.filename})"
     if error.errno in FULL:
-        return SinkUnreachable(f"{said}. Make room there; nothing is lost, and the pipeline tries again by itself.")
+        return SinkUnreachable(f"{said}. Make room there.")
     if error.errno == errno.EXDEV and not decided:
         return TargetUnusable(f"{said}.")
     if error.errno in REFUSED and not decided:
