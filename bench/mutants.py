@@ -39,8 +39,8 @@ MUTANTS: Final = (
     Mutant(
         "a file is not synced",
         "epoch/storage.py",
-        "            if sync:\n                os.fsync(file.fileno())",
-        "            pass",
+        "                if sync:\n                    os.fsync(file.fileno())",
+        "                pass",
         ("tests/epoch/test_storage.py",),
     ),
     Mutant(
