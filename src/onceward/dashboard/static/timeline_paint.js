@@ -1,0 +1,213 @@
+// Draws the timeline on its canvas: bars stacked by phase and sink, rows below, happenings above.
+import { steps, typical } from "./epochs.js";
+import { filled, pathOf } from "./icons.js";
+import { clock, count, ms, short } from "./words.js";
+
+export const LANE = 26; // of the marks, on top
+export const ROWS = 34; // of the rows that were read, below the bars
+const GAP = 10;
+const AXIS = 36;
+export const MARKS = { // who wins where several fall on one place; the tone of each
+  killed: "kill", failed: "bad", aborted: "open", takeover: "busy", paused: "open", reset: "soft", restored: "soft", skipped: "soft",
+};
+const FONT = '12px system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif';
+const shapes = new Map();
+
+/** `it`: {epochs, marks, right, bar, width, height, left, selected, hovered, colours, tones, whole, lit} */
+export function paint(ctx, it) {
+  const scene = measured(it);
+  ctx.clearRect(0, 0, it.width, it.height);
+  ctx.font = FONT;
+  terms(ctx, it, scene);
+  grid(ctx, it, scene);
+  pointed(ctx, it, scene);
+  ctx.save();
+  ctx.beginPath();
+  ctx.rect(it.left, 0, it.width - it.left, it.height);
+  ctx.clip();
+  bars(ctx, it, scene);
+  rows(ctx, it, scene);
+  chosen(ctx, it, scene);
+  ctx.restore();
+  axis(ctx, it, scene);
+  return { ...scene, marks: marks(ctx, it, scene) };
+}
+
+export const xOf = (it, index) => it.width - (it.right - index) * it.bar;
+export const indexOf = (it, x) => Math.floor(it.right - (it.width - x) / it.bar);
+
+function measured(it) {
+  const from = Math.max(0, Math.floor(it.right - (it.width - it.left) / it.bar));
+  const to = Math.min(it.epochs.length, Math.ceil(it.right));
+  const seen = it.epochs.total.slice(from, to);
+  const top = Math.max(1, it.whole ? Math.max(...seen, 1) * 1.06 : typical(seen));
+  const bottom = it.height - AXIS - ROWS - GAP;
+  const wide = it.bar >= 4 ? it.bar - 1 : it.bar >= 2 ? it.bar - 0.5 : it.bar;
+  return { from, to, top, bottom, ceiling: LANE + 8, wide, tall: bottom - LANE - 8 };
+}
+
+function terms(ctx, it, { from, to, bottom }) {
+  let began = from;
+  let labelled = -Infinity;
+  ctx.textAlign = "left";
+  for (let at = from; at <= to; at++) {
+    if (at < to && it.epochs.term[at] === it.epochs.term[began]) continue;
+    const x1 = Math.max(it.left, xOf(it, began));
+    const x2 = Math.max(it.left, xOf(it, at));
+    if (it.epochs.term[began] % 2) {
+      ctx.fillStyle = it.tones.band;
+      ctx.fillRect(x1, LANE, x2 - x1, bottom - LANE);
+    }
+    if (began > from) line(ctx, it.tones.line, x1, LANE, x1, bottom);
+    if (x2 - x1 > 56 && x1 > labelled) {
+      ctx.fillStyle = it.tones.soft;
+      ctx.fillText(`term ${it.epochs.term[began] ?? "?"}`, x1 + 5, LANE + 14);
+      labelled = x1 + 50;
+    }
+    began = at;
+  }
+}
+
+function grid(ctx, it, { top, bottom, tall }) {
+  ctx.textAlign = "right";
+  for (const value of steps(top, tall > 160 ? 5 : 3)) {
+    const y = Math.round(bottom - (value / top) * tall) + 0.5;
+    line(ctx, it.tones.line, it.left, y, it.width, y);
+    ctx.fillStyle = it.tones.soft;
+    ctx.fillText(value >= 1000 ? `${short(value / 1000)} s` : `${value} ms`, it.left - 8, y + 4);
+  }
+}
+
+function pointed(ctx, it, { bottom }) {
+  if (it.hovered === null || it.hovered < 0) return;
+  ctx.fillStyle = it.tones.line;
+  ctx.globalAlpha = 0.6;
+  ctx.fillRect(xOf(it, it.hovered) - 1, LANE, it.bar + 1, bottom + GAP + ROWS - LANE);
+  ctx.globalAlpha = 1;
+}
+
+function bars(ctx, it, { from, to, top, bottom, wide, tall, ceiling }) {
+  const heights = new Float64Array(Math.max(0, to - from));
+  const scale = tall / top;
+  it.epochs.series.forEach((series, number) => {
+    ctx.fillStyle = it.colours[number];
+    ctx.globalAlpha = it.lit === null || it.lit === number ? 1 : 0.22;
+    for (let at = from; at < to; at++) {
+      const took = series.ms[at];
+      if (!took) continue;
+      const low = heights[at - from];
+      const high = low + took * scale;
+      heights[at - from] = high;
+      const y = Math.max(ceiling, bottom - high);
+      const until = bottom - low;
+      if (until > y) ctx.fillRect(xOf(it, at), y, wide, until - y);
+    }
+  });
+  ctx.globalAlpha = 1;
+  for (let at = from; at < to; at++) {
+    if (heights[at - from] > tall + 1) cut(ctx, it, at, ceiling, wide);
+  }
+}
+
+/** A bar that is longer than the picture: torn, with its length beside it. */
+function cut(ctx, it, at, ceiling, wide) {
+  const x = xOf(it, at);
+  ctx.fillStyle = it.tones.paper;
+  ctx.fillRect(x - 0.5, ceiling + 7, wide + 1, 3);
+  ctx.fillStyle = it.tones.ink;
+  ctx.textAlign = x > it.width - 70 ? "right" : "left";
+  ctx.fillText(ms(it.epochs.total[at]), x > it.width - 70 ? x - 5 : x + wide + 5, ceiling + 11);
+}
+
+function rows(ctx, it, { from, to, bottom, wide }) {
+  const floor = bottom + GAP + ROWS;
+  let most = 1;
+  for (let at = from; at < to; at++) most = Math.max(most, it.epochs.rows_in[at] ?? 0);
+  ctx.fillStyle = it.tones.rows;
+  for (let at = from; at < to; at++) {
+    const tall = ((it.epochs.rows_in[at] ?? 0) / most) * ROWS;
+    if (tall > 0) ctx.fillRect(xOf(it, at), floor - tall, wide, tall);
+  }
+  line(ctx, it.tones.line, it.left, floor + 0.5, it.width, floor + 0.5);
+}
+
+function chosen(ctx, it, { bottom }) {
+  const at = it.selected;
+  if (at === null || at < 0) return;
+  const x = xOf(it, at);
+  ctx.strokeStyle = it.tones.ink;
+  ctx.lineWidth = 1.5;
+  const wide = Math.max(it.bar, 5);
+  ctx.strokeRect(x + it.bar / 2 - wide / 2 - 1.5, LANE + 2, wide + 2, bottom + GAP + ROWS - LANE - 1);
+}
+
+function axis(ctx, it, { from, to, bottom }) {
+  const floor = bottom + GAP + ROWS;
+  ctx.textAlign = "right";
+  ctx.fillStyle = it.tones.soft;
+  ctx.fillText("rows", it.left - 8, floor - ROWS / 2 + 4);
+  const every = Math.max(1, Math.ceil(96 / it.bar));
+  ctx.textAlign = "center";
+  for (let at = Math.ceil(from / every) * every; at < to; at += every) {
+    const x = xOf(it, at) + it.bar / 2;
+    if (x < it.left + 24 || x > it.width - 28) continue;
+    line(ctx, it.tones.soft, x, floor, x, floor + 4);
+    ctx.fillStyle = it.tones.ink;
+    ctx.fillText(count(it.epochs.epoch[at]), x, floor + 17);
+    ctx.fillStyle = it.tones.soft;
+    ctx.fillText(clock(it.epochs.at[at]), x, floor + 32);
+  }
+}
+
+/** What happened, above the bars; several on one place are one mark with their number. */
+function marks(ctx, it, { from, to, bottom }) {
+  const places = new Map();
+  for (const mark of it.marks) {
+    if (mark.index < from || mark.index >= to) continue;
+    const x = xOf(it, mark.index) + it.bar / 2;
+    const slot = Math.round(x / 17);
+    if (!places.has(slot)) places.set(slot, []);
+    places.get(slot).push({ ...mark, x });
+  }
+  const order = Object.keys(MARKS);
+  return [...places.values()].map((found) => {
+    found.sort((one, other) => order.indexOf(one.kind) - order.indexOf(other.kind));
+    const { kind, x } = found[0];
+    const tone = it.tones[MARKS[kind] ?? "soft"];
+    ctx.setLineDash([2, 3]);
+    line(ctx, tone, x, 20, x, bottom);
+    ctx.setLineDash([]);
+    sign(ctx, kind, tone, x, it.tones.paper);
+    if (found.length > 1) {
+      ctx.fillStyle = it.tones.soft;
+      ctx.textAlign = "left";
+      ctx.fillText(String(found.length), x + 9, 14);
+    }
+    return { x, found };
+  });
+}
+
+function sign(ctx, kind, tone, x, paper) {
+  if (!shapes.has(kind)) shapes.set(kind, new Path2D(pathOf(kind)));
+  ctx.save();
+  ctx.translate(x - 7.5, 2);
+  ctx.scale(15 / 16, 15 / 16);
+  ctx.strokeStyle = paper;
+  ctx.lineWidth = 5;
+  ctx.lineCap = ctx.lineJoin = "round";
+  ctx.stroke(shapes.get(kind));
+  ctx.strokeStyle = ctx.fillStyle = tone;
+  ctx.lineWidth = kind === "killed" ? 2.4 : 1.8;
+  if (filled(kind)) ctx.fill(shapes.get(kind));
+  else ctx.stroke(shapes.get(kind));
+  ctx.restore();
+}
+
+function line(ctx, tone, x1, y1, x2, y2) {
+  ctx.strokeStyle = tone;
+  ctx.lineWidth = 1;
+  ctx.beginPath();
+  ctx.moveTo(x1, y1);
+  ctx.lineTo(x2, y2);
+  ctx.stroke();
+}
