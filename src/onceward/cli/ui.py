@@ -1,20 +1,22 @@
 """`onceward ui`: a live page about pipelines, on this machine only. It reads, and writes nothing."""
 
-from contextlib import ExitStack
+import signal
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from onceward.cli.clusters import SettingOption, named_values
-from onceward.cli.output import AsJson, progress, result
+from onceward.cli.output import progress, result
 from onceward.epoch.home import parse_home
 from onceward.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from onceward.dashboard.watch import Watch
+    from onceward.dashboard.kafka_watch import KafkaWatch
 
 PORT: Final = 8484
+FIRST_ANSWER_S: Final = 10.0  # of Kafka, with --json; a page is shown without waiting for it
 
 
 def ui(
@@ -36,29 +38,51 @@ def ui(
 
     Nothing is asked over the network unless you name it (--kafka): what a home says of its servers is not believed.
     """
+    _require_sense(homes, kafka, setting, demo=demo, as_json=as_json)
     from onceward.dashboard import serving
+    from onceward.dashboard.watch import Watch
 
+    serving.require_installed()
+    with suppress(KeyboardInterrupt), ExitStack() as opened:  # that is how it is meant to end
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+        listening = opened.enter_context(serving.bound(port)) if not as_json else None
+        if demo:
+            from onceward.cli.ui_demo import demo_beside
+
+            shown = opened.enter_context(demo_beside())
+            paths, kafka = [shown.homes], shown.bootstrap
+        else:
+            paths = _paths(homes or [])
+        sight = _kafka(kafka, setting, opened) if kafka is not None else None
+        watch = Watch(paths, sight)
+        if listening is None:
+            import msgspec
+
+            if sight is not None:
+                sight.wait(FIRST_ANSWER_S)
+            result(msgspec.to_builtins(watch.overview()), "", as_json=True)
+            return
+        serving.serve(watch, listening, lambda url: progress(f"{url} shows it live; Ctrl-C ends it"))
+
+
+def _require_sense(
+    homes: list[str] | None, kafka: str | None, setting: list[str] | None, *, demo: bool, as_json: bool
+) -> None:
     if demo and (homes or kafka or as_json):
-        raise typer.BadParameter("--demo brings its own homes and its own Kafka")
+        raise typer.BadParameter("--demo brings its own homes and its own Kafka, and goes with --port only")
     if not demo and not homes:
         raise typer.BadParameter("name the homes to be shown, or --demo")
     if setting and kafka is None:
         raise typer.BadParameter("--setting goes with --kafka HOST:PORT")
-    serving.require_installed()
-    with ExitStack() as opened:
-        watch = _watch(homes or [], kafka, setting, opened)
-        if as_json:
-            import msgspec
-
-            result(msgspec.to_builtins(watch.overview()), "", as_json=True)
-            return
-        serving.serve(watch, opened.enter_context(serving.bound(port)), lambda url: progress(f"{url} (Ctrl-C ends it)"))
 
 
-def _watch(homes: list[str], kafka: str | None, setting: list[str] | None, opened: ExitStack) -> "Watch":
-    from onceward.dashboard.watch import Watch
+def _kafka(bootstrap: str, setting: list[str] | None, opened: ExitStack) -> "KafkaWatch":
+    from onceward.dashboard.kafka_watch import KafkaWatch
+    from onceward.kafka.wire import Cluster
 
-    return Watch(_paths(homes), None)
+    sight = KafkaWatch(Cluster(bootstrap, named_values("--setting", setting)))
+    opened.callback(sight.close)
+    return sight
 
 
 def _paths(homes: list[str]) -> list[Path]:

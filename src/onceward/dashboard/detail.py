@@ -1,6 +1,7 @@
 """One pipeline: its starts, what happened to it, the epoch in hand, what is in doubt, savepoints and snapshots."""
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Final
@@ -25,7 +26,6 @@ from onceward.errors import OncewardError
 from onceward.savepoint import keeping
 from onceward.secret import without_secrets
 from onceward.snapshot import manifest as snapshots
-from onceward.telemetry import activity
 from onceward.telemetry.activity import Event
 
 STARTS: Final = 20  # terms that are shown: of older ones neither lease nor activity is kept
@@ -41,7 +41,7 @@ def detail_of(id_: str, reader: HomeReader, look: Look) -> PipelineDetail:
     if look.gone or look.deed is None or reader.index is None:
         return PipelineDetail(**plain)
     said, keys = look.sign.said, reader.index.keys
-    signs = {term: reader.signs(term, look.at) for term in _terms(reader)}
+    signs = dict(_signs(reader, look.at))
     starts = starts_of(signs, look, facts.state)
     return PipelineDetail(
         **plain,
@@ -83,16 +83,11 @@ def marks_of(reader: HomeReader, look: Look, starts: Iterable[StartFacts]) -> li
     """What the timeline shows besides epochs, oldest first, the newest ones."""
     found = [*_of_starts(starts, look), *_of_lineages(reader, look)]
     for start in starts:
-        found += _of_events(events_of(reader, start.term))
+        found += _of_events(reader.events(start.term))
     for it in look.recent:
         if it.skipped:
             found.append(Mark(at=it.at, epoch=it.epoch, kind="skipped", text=f"passed over {', '.join(it.skipped)}"))
     return sorted(found, key=lambda mark: mark.at)[-MARKS:]
-
-
-def events_of(reader: HomeReader, term: int) -> list[Event]:
-    """What a driver has left about its term."""
-    return activity.parsed_events(reader.files.read(activity.events_of(term)))
 
 
 def savepoints_of(reader: HomeReader) -> list[SavepointFacts]:
@@ -110,7 +105,11 @@ def savepoints_of(reader: HomeReader) -> list[SavepointFacts]:
 def snapshots_of(home: Path, lineage: str) -> list[SnapshotFacts]:
     """Those beside the home, where `onceward snapshot create` puts them, that this lineage is part of."""
     found = []
-    for folder in sorted(home.parent.iterdir())[:BESIDE]:
+    try:
+        beside = sorted(home.parent.iterdir())[:BESIDE]
+    except OSError:
+        return []
+    for folder in beside:
         if not (folder / snapshots.FILE).is_file():
             continue
         try:
@@ -126,9 +125,12 @@ def snapshots_of(home: Path, lineage: str) -> list[SnapshotFacts]:
     return found
 
 
-def _terms(reader: HomeReader) -> list[int]:
+def _signs(reader: HomeReader, now: datetime) -> Iterator[tuple[int, Sign]]:
+    """Of the last terms; one whose file is damaged is left out: whether it matters is for the next start to say."""
     names = [name[:6] for name in reader.files.names(terms.FOLDER) if name.endswith(".json") and name[:6].isdecimal()]
-    return [int(name) for name in names[-STARTS:]]
+    for term in map(int, names[-STARTS:]):
+        with suppress(OncewardError, OSError):
+            yield term, reader.signs(term, now)
 
 
 def _ended_at(sign: Sign, now: datetime) -> str | None:

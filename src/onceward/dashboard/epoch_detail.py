@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from contextlib import suppress
 
-from onceward.dashboard.detail import events_of
 from onceward.dashboard.home_reader import HomeReader, Look
 from onceward.dashboard.model import AbortedFacts, EpochDetail, PartitionFacts, Position, SinkOfEpoch
 from onceward.dashboard.places import kind_of
@@ -62,7 +61,7 @@ def aborted_of(reader: HomeReader, look: Look, epoch: int) -> list[AbortedFacts]
             attempt=event.attempt or 1, cause=event.cause, reason=str(without_secrets(event.reason)), at=event.at
         )
         for term in terms
-        for event in events_of(reader, term)
+        for event in reader.events(term)
         if event.kind == "aborted" and event.epoch == epoch
     ]
 

@@ -1,6 +1,7 @@
 """One home, looked at again and again: what has not changed is not read again; a damaged home is told, not raised."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,6 +23,7 @@ from onceward.epoch.sealed import unseal
 from onceward.epoch.term import Holder, Start
 from onceward.errors import OncewardError
 from onceward.telemetry import activity
+from onceward.telemetry.activity import Activity, Event
 
 
 @dataclass(slots=True)
@@ -60,7 +62,7 @@ class HomeReader:
                 self.last = self._look(now)
             except (OncewardError, OSError):
                 self.last = self._look(now)
-        except (OncewardError, OSError) as error:
+        except Exception as error:  # noqa: BLE001 - whatever somebody put into a home, it is told and others are shown
             last = self.last
             self.last = Look(
                 now, last.deed, last.sign, last.starts, last.recent, last.newest, last.doubt,
@@ -88,8 +90,19 @@ class HomeReader:
             beat_age_s=max(0.0, min(beats)) if beats else None,
             process=process_of(holder) if holder is not None else life.UNKNOWN,
             began=term in self._starts,
-            said=activity.parsed(self.files.read(activity.file_of(term))),
+            said=self._said(term),
         )
+
+    def events(self, term: int) -> list[Event]:
+        """What a driver has left about its term; it is no data, so what cannot be read is not missed."""
+        with suppress(OSError):
+            return activity.parsed_events(self.files.read(activity.events_of(term)))
+        return []
+
+    def _said(self, term: int) -> Activity | None:
+        with suppress(OSError):
+            return activity.parsed(self.files.read(activity.file_of(term)))
+        return None
 
     def _look(self, now: datetime) -> Look:
         if not self.path.is_dir():

@@ -9,6 +9,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, Protocol
 
+import msgspec
+
 import onceward
 from onceward.dashboard import life
 from onceward.dashboard.detail import detail_of
@@ -29,6 +31,7 @@ from onceward.dashboard.model import (
 from onceward.dashboard.summaries import columns
 from onceward.epoch.deeds import FILE
 from onceward.epoch.ledger import DONE
+from onceward.secret import without_secrets
 
 FRESH_S: Final = 0.8  # a look that is younger is shown again
 SUMMARIES: Final = 40_000  # epochs in memory, over all homes
@@ -59,13 +62,20 @@ class Watched:
         """For the overview."""
         with self.lock:
             look = self.reader.look(now)
-            facts = facts_of(self.id, str(self.reader.path), look)
-            return Member(facts, targets(look), _rates(look, facts))
+            try:
+                facts = facts_of(self.id, str(self.reader.path), look)
+                return Member(facts, targets(look), _rates(look, facts))
+            except Exception as error:  # noqa: BLE001 - a forged home that passes its checksums must not hide the others
+                return Member(self._damaged(look, error), [], Rates())
 
     def detail(self, now: datetime) -> PipelineDetail:
         with self.lock:
             self.asked_at = time.monotonic()
-            return detail_of(self.id, self.reader, self.reader.look(now))
+            look = self.reader.look(now)
+            try:
+                return detail_of(self.id, self.reader, look)
+            except Exception as error:  # noqa: BLE001 - as above
+                return PipelineDetail(**msgspec.structs.asdict(self._damaged(look, error)))
 
     def epochs(self, now: datetime, first: int | None, last: int | None, limit: int) -> EpochColumns:
         with self.lock:
@@ -77,6 +87,13 @@ class Watched:
     def epoch(self, now: datetime, number: int) -> EpochDetail | None:
         with self.lock:
             return epoch_of(self.reader, self.reader.look(now), number)
+
+    def _damaged(self, look: Look, error: Exception) -> PipelineFacts:
+        name = look.deed.pipeline if look.deed is not None else self.reader.path.name
+        reason = look.problem or f"it cannot be shown: {type(error).__name__}: {error}"
+        return PipelineFacts(
+            id=self.id, name=name, home=str(self.reader.path), state=life.DAMAGED, reason=str(without_secrets(reason))
+        )
 
     @property
     def kept(self) -> int:
