@@ -62,7 +62,8 @@ def app_of(world: World) -> Starlette:  # noqa: C901 - a list of small answers
         return it if isinstance(it, JSONResponse) else JSONResponse(world.epoch(it, int(request.path_params["n"])))
 
     async def kafka(_: Request) -> JSONResponse:
-        return JSONResponse(world.kafka_facts())
+        facts = world.kafka_facts()
+        return error(404, "no Kafka was named") if facts is None else JSONResponse(facts)
 
     async def stream(request: Request) -> StreamingResponse:
         async def events() -> AsyncIterator[str]:

@@ -24,7 +24,7 @@ ADS: Final = (
     ("ads-correct", ["attributed"], ["corrections"], ["kafka"]),
 )
 STATES: Final = ("running",) * 6 + ("stopped", "waiting", "recovering", "paused")
-KINDS: Final = {"kafka": "KafkaSink", "table": "PostgresSink", "lake": "DeltaSink", "files": "FileSink"}
+KINDS: Final = {"kafka": "kafka", "table": "postgres", "lake": "delta", "files": "files"}
 STRANGER: Final = "billing-export-7"  # holds partitions back
 THINGS: Final = ("billing", "fraud", "search", "shop", "fleet")
 WORK: Final = ("clean", "join", "load")
@@ -323,7 +323,7 @@ class World:
                     "at": iso(self.at(it, epoch) - 5),
                 }
             ],
-            "milliseconds": {"vote": 90.0, "decide": 8.0, "commit": 6.0},
+            "milliseconds": {"vote": round(it.total(epoch) * 0.8, 1), "commit": round(it.total(epoch) * 0.23, 1)},
             "sinks": [self._sink(it, epoch, number) for number in range(len(it.sinks))],
             "skipped": [f"{it.sources[0]}/1/{epoch * 310 + 5}"] if epoch % 50 == 0 and it.sources else [],
         }

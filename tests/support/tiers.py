@@ -20,6 +20,7 @@ STARTS_A_SERVER: Final = frozenset({"java", "spark-submit", "initdb", "pg_ctl", 
 NOT_QUICK: Final = {
     "tests/cli/test_kafka_command.py": ("*",),
     "tests/cli/test_run_command.py": ("*",),
+    "tests/dashboard/test_browser.py": ("*",),
     "tests/jars/test_cache.py": ("*",),
     "tests/jars/test_java.py": ("*",),
     "tests/pipeline/test_archive.py": ("*",),

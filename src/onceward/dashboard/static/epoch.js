@@ -5,7 +5,7 @@ import { icon } from "./icons.js";
 import { colours } from "./palette.js";
 import { button, name, table } from "./parts.js";
 import { h } from "./view.js";
-import { count, counted, known, moment, ms, printable } from "./words.js";
+import { count, counted, known, moment, ms, printable, sum } from "./words.js";
 
 const SETTLE_MS = 120; // whoever runs through epochs with the arrow keys asks for the last one only
 
@@ -67,12 +67,21 @@ export class EpochPanel {
       h("h3", null, "Where the time went"), took(it),
       it.aborted?.length ? [h("h3", null, "Aborted tries"), h("ol", { class: "tries" }, it.aborted.map((tried) => h("li", { key: tried.attempt }, icon("aborted"), h("b", null, `try ${count(tried.attempt)} `), h("code", null, printable(tried.cause, 60)),
         h("span", { class: "about" }, moment(tried.at)), h("p", null, printable(tried.reason, 400)))))] : it.attempts > 1 ? h("p", { class: "note" }, "What ended the tries before the last one is not known here any more.") : null,
-      h("h3", null, "Read"), it.positions?.length ? table("Positions", [["topic"], ["partition", "number"], ["from", "number"], ["to", "number"], ["records", "number"]],
-        it.positions.map((at) => [name(at.topic, 60), String(at.partition), count(at.from), count(at.to), known(at.from) && known(at.to) ? count(at.to - at.from) : "–"]), { wide: true }) : h("p", { class: "note" }, "The sources do not tell positions."),
+      h("h3", null, "Read"), positions(it.positions ?? []),
       it.skipped?.length ? [h("h3", null, "Passed over, as a person has said"), h("ul", { class: "words" }, it.skipped.slice(0, 50).map((place) => h("li", null, name(place, 120))), it.skipped.length > 50 ? h("li", null, `and ${count(it.skipped.length - 50)} more`) : null)] : null,
       h("h3", null, "Written"), (it.sinks ?? []).map((sink) => written(sink, it)),
     ];
   }
+}
+
+function positions(all) {
+  const kafka = all.filter((at) => known(at.topic));
+  return [
+    kafka.length ? table("Positions", [["topic"], ["partition", "number"], ["from", "number"], ["to", "number"], ["records", "number"]],
+      kafka.slice(0, 200).map((at) => [name(at.topic, 60), String(at.partition), count(at.from), count(at.to), known(at.from) && known(at.to) ? count(at.to - at.from) : "–"]), { wide: true }) : null,
+    all.filter((at) => at.raw).map((at) => h("p", { class: "digest" }, h("code", null, printable(at.raw, 300)))),
+    all.length ? null : h("p", { class: "note" }, "The sources do not tell positions."),
+  ];
 }
 
 function decision(it) {
@@ -87,14 +96,19 @@ function decision(it) {
   return h("span", { class: `tone-${of} decided` }, icon(sign), said);
 }
 
+/** By phase and sink; what no sink's step accounts for is "other", so that nothing of the whole is missing. */
+function layers(it) {
+  const parts = (it.sinks ?? []).flatMap((sink) => Object.entries(sink.milliseconds ?? {}).map(([phase, took]) => ({
+    name: phase, sink: sink.name, took: phase === "write" ? Math.max(0, took - (sink.milliseconds.compute ?? 0)) : took, // it is measured within
+  })));
+  const rest = sum(it.milliseconds) - parts.reduce((all, part) => all + part.took, 0);
+  if (rest > 0.05) parts.push({ name: "other", sink: null, took: rest });
+  return parts.filter((part) => part.took > 0).sort((one, other) => rank(one.name) - rank(other.name));
+}
+
 /** A bar of all phases, and the same as a list. */
 function took(it) {
-  const parts = [];
-  const sinkMs = (it.sinks ?? []).flatMap((sink) => Object.entries(sink.milliseconds ?? {}).map(([phase, took]) => ({ name: phase, sink: sink.name, took })));
-  const own = Object.entries(it.milliseconds ?? {}).map(([phase, took]) => ({ name: phase, sink: null, took }));
-  const detailed = new Set(sinkMs.map((part) => part.name));
-  parts.push(...sinkMs.filter((part) => part.name !== "compute"), ...own.filter((part) => !detailed.has(part.name) && !(part.name === "vote" && detailed.has("write"))));
-  parts.sort((one, other) => rank(one.name) - rank(other.name));
+  const parts = layers(it);
   const total = parts.reduce((all, part) => all + part.took, 0) || 1;
   const inks = colours(parts);
   return [

@@ -5,13 +5,13 @@ import { banner, fact, name, section, table } from "./parts.js";
 import { h } from "./view.js";
 import { count, counted, known, moment, printable, seconds, since } from "./words.js";
 
-const EVERY_MS = 1500;
+const EVERY_MS = 1000;
 const LONG_S = 10; // a holder of that age is worth a look; younger ones come with every epoch
 
 export class KafkaView {
   constructor(app) {
     this.app = app;
-    this.found = undefined; // null: no Kafka was named
+    this.found = null;
     this.error = "";
     this.all = false;
     this.poll = new Poll(() => this.#ask(), EVERY_MS);
@@ -24,19 +24,19 @@ export class KafkaView {
   key() { return false; }
 
   async #ask() {
+    if (!this.app.overview?.kafka) return; // not heard of yet, or none was named
     try {
       this.found = await get("/api/kafka");
       this.error = "";
     } catch (error) {
       this.error = error.message;
-      if (this.app.overview && this.app.overview.kafka === null) this.found = null;
     }
     this.app.draw();
   }
 
   render() {
-    if (this.app.overview?.kafka === null || this.found === null) return [unknown(), EXPLAINED];
-    if (this.found === undefined) return h("p", { class: "note loading" }, this.error ? printable(this.error, 300) : "Asking the server …");
+    if (this.app.overview?.kafka === null) return [unknown(), EXPLAINED];
+    if (this.found === null) return h("p", { class: "note loading" }, this.error ? printable(this.error, 300) : "Asking the server …");
     const it = this.found;
     const held = (it.partitions ?? []).filter((part) => part.held_back > 0).sort((one, other) => heldFor(other) - heldFor(one));
     return [
@@ -77,7 +77,7 @@ export class KafkaView {
       fact("Open transactions", count(open.length), oldest ? ["the oldest: ", seconds(oldest.seconds)] : null),
       fact("Partitions held back", `${count(held.length)} of ${count((it.partitions ?? []).length)}`),
       fact("Records behind the stable end", count(held.reduce((all, part) => all + part.held_back, 0)), "written, and not to be read yet"),
-      fact("Not by a pipeline of these", count(open.filter((one) => !one.pipeline).length), "transactions of other producers"));
+      fact("By others", count(open.filter((one) => !one.pipeline).length), "whose producer is no pipeline shown here"));
   }
 
   #held(held) {

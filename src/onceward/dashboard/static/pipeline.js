@@ -121,7 +121,7 @@ export class PipelineView {
     const list = (values, say) => Object.entries(values ?? {}).slice(0, 4).map(([key, value], at) => [at ? ", " : "", name(key, 26), " ", say(value)]);
     const sized = known(it.state_rows) || known(it.state_bytes);
     return h("dl", { key: "facts", class: "facts" },
-      fact("Last commit", it.last_commit_at ? `${seconds(since(it.last_commit_at))} ago` : "never", `epoch ${count(it.epoch)}`),
+      fact("Last commit", it.last_commit_at ? `${seconds(since(it.last_commit_at))} ago` : "never", `epoch ${count(it.epochs?.last ?? it.epoch)}`),
       fact("Rows in", `${short(it.rows_in_per_s)}/s`, (it.sources ?? []).length ? ["from ", it.sources.slice(0, 3).map((topic, at) => [at ? ", " : "", name(topic, 26)])] : null),
       fact("Rows out", `${short(sum(it.rows_out_per_s))}/s`, list(it.rows_out_per_s, (value) => `${short(value)}/s`)),
       fact("Latency, p95", ms(it.latency_ms?.p95), `p50 ${ms(it.latency_ms?.p50)}`),
@@ -166,19 +166,18 @@ export class PipelineView {
   #starts(it) {
     const starts = [...(it.starts ?? [])].reverse();
     if (!starts.length) return null;
-    const signs = { running: "running", stopped: "stopped", killed: "killed", fenced: "fenced", failed: "failed" };
     return section("Its drivers", "Each start raises the term; only the newest one can commit.",
       table("Starts", [["term"], ["started"], ["went on after epoch", "number"], ["ended"], ["how"], ["lived", "number"]], starts.slice(0, 30).map((start) => [
-        `term ${count(start.term)}`, moment(start.at), known(start.boundary) && start.boundary >= 0 ? count(start.boundary) : "the start", start.ended_at ? moment(start.ended_at) : "–",
-        h("span", { class: `happened ${start.how === "running" ? "tone-good" : start.how === "stopped" ? "tone-soft" : "tone-bad"}` }, icon(signs[start.how] ?? "gone"), printable(start.how, 20)),
-        start.ended_at ? seconds(Math.max(0, (Date.parse(start.ended_at) - Date.parse(start.at)) / 1000)) : start.how === "running" ? seconds(since(start.at)) : "–"])));
+        h("span", { title: printable(start.by, 200) || null }, `term ${count(start.term)}`), moment(start.at), known(start.boundary) && start.boundary >= 0 ? count(start.boundary) : "the start", start.ended_at ? moment(start.ended_at) : "–",
+        h("span", { class: `happened ${start.how === "running" ? "tone-good" : start.how === "stopped" ? "tone-soft" : "tone-bad"}` }, icon(start.how), printable(start.how, 20)),
+        start.ended_at ? seconds(Math.max(0, (Date.parse(start.ended_at) - Date.parse(start.at)) / 1000)) : ["running", "paused"].includes(start.how) ? seconds(since(start.at)) : "–"])));
   }
 
   #saved(it) {
     const saved = [...(it.savepoints ?? []).map((one) => ["savepoint", one]), ...(it.snapshots ?? []).map((one) => ["snapshot", one])];
     return section("What can be gone back to", saved.length ? null : "No savepoint and no snapshot is known here. `onceward savepoint create` makes one.".replaceAll("`", ""),
       saved.length ? table("Savepoints and snapshots", [["name"], ["kind"], ["epoch", "number"], ["made"], ["size", "number"]], saved.map(([kind, one]) => [
-        name(one.name, 60), kind, count(one.epoch), moment(one.at), bytes(one.bytes)])) : null);
+        [name(one.name, 60), one.problem ? h("p", { class: "about" }, printable(one.problem, 200)) : null], kind, count(one.epoch), moment(one.at), bytes(one.bytes)])) : null);
   }
 }
 

@@ -199,6 +199,7 @@ export class Timeline {
     this.painted = performance.now() - began;
     element.dataset.painted = this.painted.toFixed(1);
     element.dataset.bars = String(this.drawn.to - this.drawn.from);
+    element.dataset.marks = [...new Set(this.drawn.marks.flatMap((it) => it.found.map((mark) => mark.kind)))].sort().join(" ");
     this.#describe();
     this.#older();
   }

@@ -20,7 +20,7 @@ export function inHand(it) {
 
 function said(it, current) {
   if (current) return `${printable(current.phase, 60) || "under way"}, for ${seconds(since(current.began_at))}. Nothing is visible before the decision; after it every sink commits.`;
-  const last = it.last_commit_at ? `Epoch ${count(it.epoch)} is committed in every sink, ${seconds(since(it.last_commit_at))} ago. ` : "";
+  const last = it.last_commit_at ? `Epoch ${count(it.epochs?.last ?? it.epoch)} is committed in every sink, ${seconds(since(it.last_commit_at))} ago. ` : "";
   return `${it.in_doubt_epochs?.length ? "" : last}${it.state === "running" || it.state === "waiting" ? `It waits for ${printable(it.waits_for, 160) || "new events"}.` : "No epoch is under way."}`;
 }
 
