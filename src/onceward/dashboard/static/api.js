@@ -25,7 +25,7 @@ export const pipelinePath = (id) => `/api/pipelines/${encodeURIComponent(id)}`;
 
 /** Follows the overview for ever. `told(overview)` for each one, `connection({up, retry_ms})` when that changes. */
 export class Stream {
-  #told; #connection; #source = null; #retry = FIRST_RETRY_MS; #timer = 0; #up = null; #heard = 0;
+  #told; #connection; #source = null; #retry = FIRST_RETRY_MS; #timer = 0; #up = null; #heard = 0; #turn = 0;
 
   constructor(told, connection) {
     this.#told = told;
@@ -34,10 +34,13 @@ export class Stream {
 
   async open() {
     this.#close();
+    const turn = ++this.#turn;
     try {
-      this.#hear(await get("/api/overview")); // at once, and with a clear answer if the server is away
+      const overview = await get("/api/overview"); // at once, and with a clear answer if the server is away
+      if (turn !== this.#turn) return;
+      this.#hear(overview);
     } catch (error) {
-      this.#lost(error);
+      if (turn === this.#turn) this.#lost(error);
       return;
     }
     const source = new EventSource("/api/stream");

@@ -1,8 +1,8 @@
 // The page: which view the address names, what the server last said, and whether it is still there.
-import { Stream } from "./api.js";
+import { get, Poll, Stream } from "./api.js";
 import { help } from "./help.js";
 import { icon } from "./icons.js";
-import { KafkaView } from "./kafka.js";
+import { KafkaView, stuck } from "./kafka.js";
 import { Overview } from "./overview.js";
 import { button } from "./parts.js";
 import { PipelineView } from "./pipeline.js";
@@ -12,12 +12,14 @@ import { count, healthy, itIs, printable } from "./words.js";
 const THEMES = ["system", "light", "dark"];
 const THEME_SIGNS = { system: "system", light: "sun", dark: "moon" };
 const GREETING_MS = 3000;
+const KAFKA_MS = 3000;
 
 class App {
   overview = null;
   connection = { up: null };
   view = null;
   helping = false;
+  stuck = []; // partitions that are held back for longer than epochs take
 
   start() {
     this.stream = new Stream((overview) => this.#told(overview), (connection) => this.#connected(connection));
@@ -29,6 +31,7 @@ class App {
     document.querySelector(".skip").addEventListener("click", (event) => { event.preventDefault(); document.getElementById("content").focus(); });
     this.#route();
     this.stream.open();
+    new Poll(() => this.#askKafka(), KAFKA_MS);
   }
 
   /** Once for however many reasons there are, before the next frame. */
@@ -41,6 +44,12 @@ class App {
     if (instead) history.replaceState(null, "", hash);
     else history.pushState(null, "", hash);
     this.#route();
+  }
+
+  async #askKafka() {
+    try {
+      this.stuck = this.overview?.kafka && this.connection.up ? stuck(await get("/api/kafka")) : [];
+    } catch { /* the view of the transactions tells why */ }
   }
 
   #told(overview) {
@@ -89,7 +98,7 @@ class App {
   }
 
   #top() {
-    const held = this.overview?.kafka?.held_back_partitions;
+    const held = this.stuck.length;
     const link = (hash, key, label, more) => h("a", { href: hash, class: "tab-link", "aria-current": this.shown === key || (key === "" && this.shown.startsWith("p/")) ? "page" : null }, label, more);
     const theme = themeNow();
     return [

@@ -8,6 +8,11 @@ import { count, counted, known, moment, printable, seconds, since } from "./word
 const EVERY_MS = 1000;
 const LONG_S = 10; // a holder of that age is worth a look; younger ones come with every epoch
 
+/** The partitions that are held back for longer than epochs take, the longest first. */
+export function stuck(facts) {
+  return (facts?.partitions ?? []).filter((part) => part.held_back > 0 && heldFor(part) >= LONG_S).sort((one, other) => heldFor(other) - heldFor(one));
+}
+
 export class KafkaView {
   constructor(app) {
     this.app = app;

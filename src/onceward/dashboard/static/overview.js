@@ -58,14 +58,14 @@ export class Overview {
     const ill = pipelines.filter((it) => !healthy(it.state));
     const counts = Object.keys(STATES).map((word) => [word, pipelines.filter((it) => it.state === word).length]).filter(([, number]) => number);
     const worst = [...pipelines].sort((one, other) => rank(one.state) - rank(other.state))[0];
-    const held = kafka?.held_back_partitions ?? 0;
+    const held = this.app.stuck.length;
     const title = ill.length ? `${count(ill.length)} of ${counted(pipelines.length, "pipeline")} ${ill.length === 1 ? "needs" : "need"} a look`
       : held ? "Committed readers are held back" : pipelines.length === 1 ? "The pipeline is well" : `All ${count(pipelines.length)} pipelines are well`;
     return banner({
       tone: ill.length ? tone(worst.state) : held ? "open" : "good", sign: ill.length ? worst.state : held ? "waiting" : "yes",
       kicker: [`onceward ${printable(overview.version, 20)}`, kafka ? `Kafka ${printable(kafka.bootstrap, 60)}${kafka.reachable ? "" : ", out of reach"}` : ""].filter(Boolean).join(", "),
       title, because: `${counts.map(([word, number]) => `${count(number)} ${word}`).join(", ")}.`,
-      more: held ? h("p", { class: "aside" }, h("a", { href: "#/kafka" }, `${counted(held, "partition")} ${held === 1 ? "ends" : "end"} earlier for read_committed consumers than for others: who holds them back?`)) : null,
+      more: held ? h("p", { class: "aside" }, h("a", { href: "#/kafka" }, `read_committed consumers wait on ${counted(held, "partition")}, for ${seconds(since(this.app.stuck[0].holder?.began_at))}: who holds them back?`)) : null,
     });
   }
 
@@ -83,7 +83,7 @@ export class Overview {
       fact("Longest lag", behind ? short(sum(behind.lag)) : "–", sum(behind?.lag) ? named(behind) : "nothing is unread"),
       fact("Oldest last commit", old ? seconds(since(old.last_commit_at)) : "–", old ? ["of those that run: ", named(old)] : null),
       fact("Open transactions", kafka ? count(kafka.open_transactions) : "–",
-        kafka ? h("a", { href: "#/kafka" }, kafka.held_back_partitions ? `${counted(kafka.held_back_partitions, "partition")} held back` : "nobody is held back") : h("a", { href: "#/kafka" }, "Kafka is not watched")));
+        kafka ? h("a", { href: "#/kafka" }, this.app.stuck.length ? `${counted(this.app.stuck.length, "partition")} held back for long` : "no reader is held back for long") : h("a", { href: "#/kafka" }, "Kafka is not watched")));
   }
 
   #flows(overview) {
@@ -119,7 +119,7 @@ export class Overview {
 
 const cell = (kind, label, ...content) => h("span", { class: `cell ${kind}`, role: "cell", "data-label": label }, ...content);
 const HEADS = [["state", "state"], ["who", "pipeline"], ["epochs", "last 60 epochs"], ["number", "rows/s in"], ["number", "out"], ["number", "p50"], ["number", "p95"], ["number", "lag"], ["number", "last commit"]];
-const HEAD = h("div", { class: "row head", role: "row", key: "head" }, HEADS.map(([kind, label]) => h("span", { class: `cell ${kind}`, role: "columnheader" }, label)));
+const HEAD = h("div", { class: "row head", role: "row", key: HEADS }, HEADS.map(([kind, label]) => h("span", { class: `cell ${kind}`, role: "columnheader" }, label)));
 
 function row(it) {
   const behind = sum(it.lag);

@@ -32,7 +32,12 @@ export function banner({ tone: of, sign, kicker, title, because, more }) {
 }
 
 export function section(title, note, ...body) {
-  return h("section", { key: title, "aria-label": title }, h("h2", null, title), note ? h("p", { class: "note" }, note) : null, body);
+  return keyedSection(title, title, note, ...body);
+}
+
+/** One whose title changes: it stays the same element all the same. */
+export function keyedSection(key, title, note, ...body) {
+  return h("section", { key, "aria-label": title }, h("h2", null, title), note ? h("p", { class: "note" }, note) : null, body);
 }
 
 /** `columns`: [title, class]; `rows`: arrays of cells. On a phone each cell is labelled by its column. */

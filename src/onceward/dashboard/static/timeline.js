@@ -70,6 +70,7 @@ export class Timeline {
     this.range = detail.epochs;
     this.given = detail.marks ?? [];
     const last = detail.epochs?.last;
+    if (known(last) && last < this.epochs.last) this.epochs = new Epochs(); // the home began anew
     if (!this.epochs.length) await this.#load(`limit=${FIRST}`);
     else if (this.epochs.to_end && known(last) && last > this.epochs.last) await this.#load(`from=${this.epochs.last + 1}&limit=2000`);
     this.#place();
@@ -88,6 +89,7 @@ export class Timeline {
       this.epochs = new Epochs();
       await this.#load(`to=${epoch + MORE / 2}&limit=${MORE}`);
       this.epochs.to_end = !known(this.range?.last) || this.epochs.last >= this.range.last;
+      this.follow = this.epochs.to_end;
       this.#place();
     }
     if (this.epochs.length) this.choose(this.epochs.epoch[this.epochs.indexOf(epoch)]);
@@ -124,23 +126,27 @@ export class Timeline {
     this.frame = requestAnimationFrame(() => { this.frame = 0; this.#paint(); });
   }
 
-  async #load(query) {
-    if (this.loading) return;
-    this.loading = true;
+  /** One after the other: each wants to know what the one before has brought. */
+  #load(query) {
+    this.loading = (this.loading ?? 0) + 1;
+    this.queue = (this.queue ?? Promise.resolve()).then(() => this.#ask(query)).finally(() => { this.loading -= 1; });
+    return this.queue;
+  }
+
+  async #ask(query) {
     try {
       const asked = Number(/limit=(\d+)/.exec(query)[1]);
       const columns = await get(`${pipelinePath(this.id)}/epochs?${query}`);
       const before = this.epochs.length;
       const older = this.epochs.add(columns);
       this.right += older;
+      if (this.drag) this.drag.right += older;
       if (!query.startsWith("from=") && columns.epoch.length < asked) this.epochs.from_start = true;
       if (known(this.range?.first) && this.epochs.first <= this.range.first) this.epochs.from_start = true;
-      if (before === 0) this.follow = true;
+      if (before === 0) { this.follow = true; this.right = this.epochs.length; }
       this.error = "";
     } catch (error) {
       this.error = error.message;
-    } finally {
-      this.loading = false;
     }
   }
 
@@ -167,7 +173,7 @@ export class Timeline {
 
   async #older() {
     if (this.loading || this.epochs.from_start || !this.epochs.length) return;
-    if (this.right - this.#room() > 60) return;
+    if (this.right - this.#room() > (this.follow ? 0 : 60)) return;
     await this.#load(`to=${this.epochs.first - 1}&limit=${MORE}`);
     this.#place();
     this.draw();
