@@ -23,7 +23,7 @@ _WORDS: Final = (
 _TELLING: Final = re.compile(_WORDS, re.IGNORECASE)
 # name=value and name: value, as connection strings, options and error messages write them; a reference is none.
 _NAMED: Final = re.compile(
-    rf"(?P<name>[\w.-]*(?:{_WORDS})[\w.-]*[\"']?)(?P<is>\s*[=:]\s*)"
+    rf"(?P<name>(?:{_WORDS})[\w.-]{{0,40}}[\"']?)(?P<is>\s{{0,3}}[=:]\s{{0,3}})"
     r"(?!\s|[\"']?\$\{(?:env|file):|\*\*\*)(?:'[^']*'|\"[^\"]*\"|[^\s&;,)}\]]+)",
     re.IGNORECASE,
 )

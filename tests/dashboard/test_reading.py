@@ -89,7 +89,8 @@ class TestOverview:
         assert edges["topic:out", "pipeline:b"].lag == 3
         assert len([it for it in graph.nodes if it.id == "topic:out"]) == 1
 
-    def test_a_home_that_comes_into_a_folder_later_is_shown(self, tmp_path: Path, made: MadeHome) -> None:
+    def test_a_home_that_comes_into_a_folder_later_is_shown(self, tmp_path: Path) -> None:
+        MadeHome(tmp_path / "orders")
         watch = Watch([tmp_path])
         assert [it.name for it in watch.overview().pipelines] == ["orders"]
         MadeHome(tmp_path / "later", "later")
@@ -163,7 +164,8 @@ class TestDamage:
         assert "pipeline.json" in facts.reason
 
     def test_a_forged_entry_that_passes_its_checksum_hides_no_other_home(self, tmp_path: Path) -> None:
-        bad, good = MadeHome(tmp_path / "bad", "bad"), MadeHome(tmp_path / "good", "good")
+        bad = MadeHome(tmp_path / "bad", "bad")
+        MadeHome(tmp_path / "good", "good")
         forged = SinkEntry(kind="x:KafkaSink", settings={"topic": ["not", "a", "name"]}, rows=-1, digest="nonsense")
         bad.ledger(bad.entry(0, sinks={"<script>": forged}, finished_at="yesterday", positions=["{]"]))
         found = {it.name: it.state for it in Watch([tmp_path]).overview().pipelines}
@@ -247,7 +249,9 @@ class TestEpochs:
         made.driven()
         made.ledger(made.entry(0), made.entry(1, attempts=2, skipped=["clicks/0/12"]))
         made.tells(
-            Event(at=ago(5), kind="aborted", epoch=1, attempt=1, cause="SinkUnreachable", reason="gone password=geheim"),
+            Event(
+                at=ago(5), kind="aborted", epoch=1, attempt=1, cause="SinkUnreachable", reason="gone password=geheim"
+            ),
             Event(at=ago(4), kind="aborted", epoch=7, attempt=1, cause="Other"),
         )
         watched = Watch([made.path]).find("orders")

@@ -191,13 +191,15 @@ class ActivityWriter(Observer):
         )
 
     def _tell(self, kind: str, epoch: int | None = None, **facts: Any) -> None:
-        facts["reason"] = _shown(facts.get("reason", ""))
+        """Called by the thread that runs the epoch: whatever takes time is left to ours."""
+        facts["reason"] = str(facts.get("reason", ""))[:LONGEST]
         self._events.append(Event(at=_text(self._now()), kind=kind, epoch=epoch, **facts))
 
     def _flush(self) -> None:
         lines = b""
         while self._events:
             event = self._events.popleft()
+            event = msgspec.structs.replace(event, reason=_shown(event.reason))
             lines += msgspec.json.encode(event) + b"\n"
             if event.cause:
                 self._said = msgspec.structs.replace(self._said, last_error=event.reason, last_error_at=event.at)
