@@ -23,7 +23,8 @@ def test_an_open_transaction_is_seen_with_the_readers_that_it_holds_back(lab: An
 
     sight = look(lab.wire, [topic])
     (mine,) = [it for it in sight.transactions if it.transactional_id == transactor.pipeline]
-    assert (mine.producer_id, mine.producer_epoch) == tuple(transaction.identity)
+    identity = transaction.identity
+    assert (mine.producer_id, mine.producer_epoch) == (identity.producer_id, identity.producer_epoch)
     assert (mine.state, mine.timeout_ms, mine.partitions) == ("Ongoing", 45_000, (held,))
     assert mine.began_ms is not None
     assert abs(mine.began_ms / 1000 - began) < 60
