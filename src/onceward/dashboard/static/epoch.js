@@ -3,7 +3,7 @@ import { get, pipelinePath } from "./api.js";
 import { rank } from "./epochs.js";
 import { icon } from "./icons.js";
 import { colours } from "./palette.js";
-import { button, name, table } from "./parts.js";
+import { button, name, phase, table } from "./parts.js";
 import { h } from "./view.js";
 import { count, counted, known, moment, ms, printable, sum } from "./words.js";
 
@@ -113,7 +113,7 @@ function took(it) {
   const inks = colours(parts);
   return [
     h("div", { class: "stackbar", "aria-hidden": "true" }, parts.map((part, at) => h("i", { style: { background: inks[at], "flex-grow": String(part.took / total) } }))),
-    h("ul", { class: "took-list" }, parts.map((part, at) => h("li", null, h("i", { class: "swatch", style: { background: inks[at] } }), printable(part.name, 20), part.sink ? [" · ", name(part.sink, 30)] : null, h("span", null, ms(part.took))))),
+    h("ul", { class: "took-list" }, parts.map((part, at) => h("li", null, h("i", { class: "swatch", style: { background: inks[at] } }), phase(part), h("span", null, ms(part.took))))),
   ];
 }
 

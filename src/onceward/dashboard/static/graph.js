@@ -4,13 +4,21 @@ import { icon } from "./icons.js";
 import { h } from "./view.js";
 import { count, known, printable, short, sum } from "./words.js";
 
-const PIPELINE = { w: 188, h: 54 };
-const PLACE = { w: 148, h: 32 };
-const MARGIN = 14;
-const LETTERS = { pipeline: 20, other: 15 }; // of a name that fit into its box
+const PIPELINE = { w: 166, h: 54 };
+const PLACE = { w: 124, h: 32 };
+const MARGIN = 16;
+const LETTERS = { pipeline: 16, other: 12 }; // of a name that fit into its box
 const KINDS = { topic: "topic", table: "table", files: "files", lake: "lake table", pipeline: "pipeline" };
 
+const ALONG = [0.34, 0.42, 0.5, 0.58, 0.66, 0.28, 0.72]; // from the end where edges do not meet
+const LABEL = { w: 54, h: 33 };
+
 let last = { key: "", places: null };
+
+/** How wide it is at life size. */
+export function widthOf({ graph: drawn }) {
+  return drawn?.nodes.length ? placed(drawn.nodes, drawn.edges).width + 2 * MARGIN : 0;
+}
 
 /** `zoom` 1 is life size. */
 export function graph(overview, { zoom, chosen, choose }) {
@@ -47,6 +55,7 @@ function placed(nodes, edges) {
   if (key !== last.key) {
     const sized = nodes.map((it) => ({ id: it.id, ...(it.kind === "pipeline" ? PIPELINE : PLACE) }));
     last = { key, places: layout(sized, edges.map((it, number) => ({ from: it.from, to: it.to, number }))) };
+    label(last.places, new Set(nodes.filter((it) => it.kind === "pipeline").map((it) => it.id)));
   }
   return last.places;
 }
@@ -71,7 +80,7 @@ function flow(route, edge, near) {
   const dim = near && !(near.has(edge.from) && near.has(edge.to));
   const wide = rate > 0 ? Math.min(5, 1.2 + Math.log10(1 + rate) * 0.6) : 1.2;
   const key = `${edge.from}\u0000${edge.to}\u0000${route.edge.number}`;
-  const [x, y] = route.back ? [(route.points[0][0] + route.points.at(-1)[0]) / 2, route.low] : middle(route.points);
+  const [x, y] = route.label;
   const d = route.back ? around(route) : curve(route.points);
   const line = h("g", { key, class: `edge ${rate > 0 ? "moving" : "still"} ${dim ? "dim" : ""}` },
     h("path", { class: "way", d, style: { "stroke-width": `${wide}px` }, "marker-end": "url(#arrow)" }),
@@ -82,10 +91,29 @@ function flow(route, edge, near) {
   return { line, label };
 }
 
-function middle(points) {
-  const [x1, y1] = points[0];
-  const [x2, y2] = points[1];
-  return [(x1 + x2) / 2, (y1 + y2) / 2];
+/** Where on its edge each label goes: the first of some places where it covers no other one. */
+function label(places, pipelines) {
+  for (const route of places.edges) {
+    route.choices = route.back ? [[(route.points[0][0] + route.points.at(-1)[0]) / 2, route.low]] : ALONG.map((part) => pointAt(route.points, pipelines.has(route.edge.to) ? part : 1 - part));
+    [route.label] = route.choices;
+  }
+  for (let round = 0; round < 3; round++) {
+    for (const route of places.edges) {
+      const covered = ([x, y]) => places.edges.reduce((all, it) => (it === route ? all : all + over(x - it.label[0], LABEL.w) * over(y - it.label[1], LABEL.h)), 0);
+      const found = route.choices.map((it) => [covered(it), it]);
+      [, route.label] = found.reduce((best, it) => (it[0] < best[0] ? it : best));
+    }
+  }
+}
+
+const over = (apart, size) => Math.max(0, size - Math.abs(apart));
+
+/** On the first curve of an edge. */
+function pointAt([[x1, y1], [x2, y2]], part) { // an edge that passes other layers has its label before the first
+  const rest = 1 - part;
+  const bend = (3 * part * rest * rest + 3 * part * part * rest) / 2; // both handles are half way across
+  const weight = 3 * part * part * rest + part ** 3;
+  return [x1 * rest ** 3 + (x1 + x2) * bend + x2 * part ** 3, y1 * (1 - weight) + y2 * weight];
 }
 
 function curve(points) {

@@ -1,9 +1,10 @@
 // Where the boxes of the graph go: from left to right in layers, cycles allowed. Pure: sizes in, places out.
 
-const ACROSS = 104; // between layers: room for what is written on an edge
-const DOWN = 20; // between boxes of a layer
+const ACROSS = 86; // between layers: room for what is written on an edge
+const DOWN = 26; // between boxes of a layer
 const BETWEEN = 40; // between parts that are not joined
 const BELOW = 26; // each edge that leads back runs below its part
+const ASIDE = 28; // and turns on the right of it
 const SWEEPS = 6;
 const WIDEST = 1180;
 
@@ -179,7 +180,7 @@ function measured(nodes, layers, chains, back) {
   return {
     nodes: new Map(nodes.map((it) => [it.id, places.get(it.id)])),
     edges: routes,
-    w: x - ACROSS,
+    w: x - ACROSS + (back.length ? ASIDE : 0),
     h: bottom + (back.length ? BELOW * back.length + 8 : 0),
     count: nodes.length,
     first: Math.min(...nodes.map((it) => it.number)),

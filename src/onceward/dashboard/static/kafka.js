@@ -111,7 +111,7 @@ export class KafkaView {
     return section("Every output partition", null,
       table("Output partitions", [["partition", "wrap"], ["last stable offset", "number"], ["end", "number"], ["held back", "number"], ["holder", "wrap"]], shown.map((part) => [
         name(place(part), 80), count(part.stable), count(part.end), part.held_back ? h("b", { class: "tone-open" }, count(part.held_back)) : "0", part.holder ? name(part.holder.transactional_id ?? `producer ${part.holder.producer_id}`, 50) : "–"]),
-      { key: (at) => place(shown[at]) }),
+      { key: (at) => place(shown[at]), wide: true }),
       parts.length > shown.length ? h("button", { type: "button", class: "more-button", on: { click: () => { this.all = true; this.app.draw(); } } }, `All ${count(parts.length)}`) : null);
   }
 }

@@ -1,11 +1,12 @@
 // Every pipeline at a glance: is all well, what flows, and who needs a look.
-import { graph, inWords } from "./graph.js";
+import { graph, inWords, widthOf } from "./graph.js";
 import { icon } from "./icons.js";
 import { banner, button, fact, name, section, spark, state } from "./parts.js";
 import { h } from "./view.js";
-import { count, counted, healthy, known, ms, printable, rank, seconds, short, since, STATES, sum, tone } from "./words.js";
+import { ago, count, counted, healthy, known, ms, printable, rank, seconds, short, since, STATES, sum, tone } from "./words.js";
 
 const ZOOMS = [0.4, 0.55, 0.75, 1, 1.3];
+const READABLE = 0.75; // smaller than that it is not by itself
 const SORTS = {
   attention: ["needs a look first", (one, other) => rank(one.state) - rank(other.state)],
   name: ["name", () => 0],
@@ -81,15 +82,15 @@ export class Overview {
       fact("Rows in", `${short(pipelines.reduce((all, it) => all + (it.rows_in_per_s ?? 0), 0))}/s`, `${short(out)}/s out`),
       fact("Slowest, p95", slow ? ms(slow.latency_ms.p95) : "–", named(slow)),
       fact("Longest lag", behind ? short(sum(behind.lag)) : "–", sum(behind?.lag) ? named(behind) : "nothing is unread"),
-      fact("Oldest last commit", old ? seconds(since(old.last_commit_at)) : "–", old ? ["of those that run: ", named(old)] : null),
+      fact("Oldest last commit", old ? ago(old.last_commit_at) : "–", old ? ["of those that run: ", named(old)] : null),
       fact("Open transactions", kafka ? count(kafka.open_transactions) : "–",
         kafka ? h("a", { href: "#/kafka" }, this.app.stuck.length ? `${counted(this.app.stuck.length, "partition")} held back for long` : "no reader is held back for long") : h("a", { href: "#/kafka" }, "Kafka is not watched")));
   }
 
   #flows(overview) {
-    const many = (overview.graph?.nodes.length ?? 0) > 60;
-    const zoom = this.zoom ?? (many ? 0.75 : 1);
-    const to = (by) => () => { this.zoom = ZOOMS[Math.max(0, Math.min(ZOOMS.length - 1, ZOOMS.indexOf(zoom) + by))]; this.app.draw(); };
+    const room = Math.min(window.innerWidth, 1320) - 82;
+    const zoom = this.zoom ?? Math.min(1, Math.max(READABLE, room / widthOf(overview)));
+    const to = (by) => () => { this.zoom = (by > 0 ? ZOOMS.find((it) => it > zoom) : ZOOMS.findLast((it) => it < zoom)) ?? zoom; this.app.draw(); };
     return section("What flows where", null,
       h("div", { class: "graph-frame" },
         h("div", { class: "graph-scroll", tabindex: 0, role: "region", "aria-label": "Graph of pipelines, scrolls" },
@@ -110,20 +111,20 @@ export class Overview {
       h("div", { class: "tools" },
         h("input", { id: "filter", type: "search", placeholder: "Filter by name or home", "aria-label": "Filter pipelines by name or home", value: this.filter,
           on: { input: (event) => { this.filter = event.target.value; this.app.draw(); } } }),
-        h("div", { class: "chips", role: "group", "aria-label": "Only one state" }, chip(null, "all", pipelines.length), states.map((word) => chip(word, word, pipelines.filter((it) => it.state === word).length))),
         h("label", { class: "sort" }, "Order by ", h("select", { on: { change: (event) => { this.sort = event.target.value; this.app.draw(); } } },
-          Object.entries(SORTS).map(([key, [label]]) => h("option", { key, value: key, selected: key === this.sort }, label))))),
+          Object.entries(SORTS).map(([key, [label]]) => h("option", { key, value: key, selected: key === this.sort }, label)))),
+        h("div", { class: "chips", role: "group", "aria-label": "Only one state" }, chip(null, "all", pipelines.length), states.map((word) => chip(word, word, pipelines.filter((it) => it.state === word).length)))),
       shown.length ? h("div", { class: "pipelines", role: "table", "aria-label": "Pipelines" }, HEAD, shown.map(row)) : h("p", { class: "note" }, "No pipeline is like that."));
   }
 }
 
 const cell = (kind, label, ...content) => h("span", { class: `cell ${kind}`, role: "cell", "data-label": label }, ...content);
-const HEADS = [["state", "state"], ["who", "pipeline"], ["epochs", "last 60 epochs"], ["number", "rows/s in"], ["number", "out"], ["number", "p50"], ["number", "p95"], ["number", "lag"], ["number", "last commit"]];
+const HEADS = [["state-cell", "state"], ["who", "pipeline"], ["epochs", "last 60 epochs"], ["number", "rows/s in"], ["number", "out"], ["number", "p50"], ["number", "p95"], ["number", "lag"], ["number", "last commit"]];
 const HEAD = h("div", { class: "row head", role: "row", key: HEADS }, HEADS.map(([kind, label]) => h("span", { class: `cell ${kind}`, role: "columnheader" }, label)));
 
 function row(it) {
   const behind = sum(it.lag);
-  const about = it.state !== "running" && (it.reason || it.waits_for || it.last_error);
+  const about = it.state !== "running" && (it.reason || (it.state === "waiting" && it.waits_for) || it.last_error);
   return h("div", { key: it.id, class: `row tone-${tone(it.state)}`, role: "row" },
     cell("state-cell", "state", state(it.state, it.reason)),
     cell("who", "pipeline", h("a", { class: "go", href: `#/p/${encodeURIComponent(it.id)}` }, name(it.name, 60)),
@@ -134,7 +135,7 @@ function row(it) {
     cell("number", "p50", ms(it.latency_ms?.p50)),
     cell("number", "p95", ms(it.latency_ms?.p95)),
     cell(`number ${behind >= 10_000 ? "much" : ""}`, "lag", short(behind)),
-    cell("number", "last commit", it.last_commit_at ? seconds(since(it.last_commit_at)) : "never"));
+    cell("number", "last commit", ago(it.last_commit_at)));
 }
 
 function most(list, value) {

@@ -2,7 +2,7 @@
 
 const HUES = { // degrees, chroma
   plan: [250, 0.03], read: [245, 0.05], reading: [245, 0.05], begin: [260, 0.09], compute: [245, 0.11],
-  write: [180, 0.085], pre_commit: [85, 0.115], vote: [85, 0.115], decide: [320, 0.12], commit: [150, 0.13],
+  write: [180, 0.085], pre_commit: [85, 0.115], vote: [85, 0.115], decide: [320, 0.12], commit: [150, 0.13], other: [250, 0.015],
 };
 const OTHERS = [[40, 0.1], [20, 0.1], [110, 0.09], [290, 0.09]];
 const LIGHT = [0.56, 0.7, 0.46, 0.8, 0.63];

@@ -47,11 +47,16 @@ export function table(label, columns, rows, { key, wide = false, className = "" 
     h("tbody", null, rows.map((cells, at) => h("tr", { key: key ? key(at) : undefined },
       cells.map((cell, number) => h(number ? "td" : "th", {
         class: columns[number][1] ?? null, scope: number ? null : "row", "data-label": columns[number][0],
-      }, cell)))))));
+      }, h("div", { class: "value" }, cell))))))));
 }
 
 export function button(label, picture, click, more = {}) {
   return h("button", { type: "button", class: "plain", title: label, "aria-label": label, on: { click }, ...more }, icon(picture));
+}
+
+/** A phase, and of which sink. */
+export function phase({ name: of, sink }) {
+  return h("span", { class: "phase" }, printable(of, 20), sink ? [" · ", name(sink, 26)] : null);
 }
 
 const WIDE = 124;

@@ -2,15 +2,15 @@
 import { get, pipelinePath, Poll, Refused } from "./api.js";
 import { EpochPanel } from "./epoch.js";
 import { icon } from "./icons.js";
-import { banner, button, fact, name, section, table } from "./parts.js";
+import { banner, button, fact, name, phase, section, table } from "./parts.js";
 import { colours } from "./palette.js";
 import { Timeline } from "./timeline.js";
 import { inDoubt, inHand } from "./two_phases.js";
 import { h, held } from "./view.js";
-import { bytes, count, counted, known, moment, ms, printable, seconds, short, since, STATES, sum, tone } from "./words.js";
+import { ago, bytes, count, counted, known, moment, ms, printable, seconds, short, since, STATES, sum, tone } from "./words.js";
 
 const EVERY_MS = 700;
-const TOLD = 60; // happenings that are listed
+const TOLD = 12; // happenings that are listed at first
 
 export class PipelineView {
   constructor(app, id) {
@@ -18,7 +18,7 @@ export class PipelineView {
     this.id = id;
     this.detail = null;
     this.error = null;
-    this.legend = "all";
+    this.told = TOLD;
     const changed = () => app.draw();
     this.timeline = new Timeline(id, {
       changed,
@@ -121,7 +121,7 @@ export class PipelineView {
     const list = (values, say) => Object.entries(values ?? {}).slice(0, 4).map(([key, value], at) => [at ? ", " : "", name(key, 26), " ", say(value)]);
     const sized = known(it.state_rows) || known(it.state_bytes);
     return h("dl", { key: "facts", class: "facts" },
-      fact("Last commit", it.last_commit_at ? `${seconds(since(it.last_commit_at))} ago` : "never", `epoch ${count(it.epochs?.last ?? it.epoch)}`),
+      fact("Last commit", ago(it.last_commit_at), `epoch ${count(it.epochs?.last ?? it.epoch)}`),
       fact("Rows in", `${short(it.rows_in_per_s)}/s`, (it.sources ?? []).length ? ["from ", it.sources.slice(0, 3).map((topic, at) => [at ? ", " : "", name(topic, 26)])] : null),
       fact("Rows out", `${short(sum(it.rows_out_per_s))}/s`, list(it.rows_out_per_s, (value) => `${short(value)}/s`)),
       fact("Latency, p95", ms(it.latency_ms?.p95), `p50 ${ms(it.latency_ms?.p50)}`),
@@ -145,7 +145,7 @@ export class PipelineView {
       held(line.element),
       h("ul", { class: "legend" }, line.epochs.series.map((series, at) => h("li", { key: `${series.name}\u0000${series.sink}`, on: {
         pointerenter: () => { line.lit = at; line.draw(); }, pointerleave: () => { line.lit = null; line.draw(); } } },
-      h("i", { class: "swatch", style: { background: inks[at] } }), printable(series.name, 20), series.sink ? [" · ", name(series.sink, 26)] : null))),
+      h("i", { class: "swatch", style: { background: inks[at] } }), phase(series)))),
       this.#legendOfMarks());
   }
 
@@ -158,9 +158,10 @@ export class PipelineView {
     const marks = [...(it.marks ?? [])].reverse();
     if (!marks.length) return section("What happened to it", "Nothing: no kill, no take-over, no aborted try is on record.");
     const at = (mark) => (known(mark.epoch) ? h("a", { href: `#/p/${encodeURIComponent(this.id)}/e/${mark.epoch}` }, count(mark.epoch)) : "–");
-    return section("What happened to it", marks.length > TOLD ? `The newest ${TOLD} of ${count(marks.length)}.` : null,
-      table("What happened", [["what"], ["when"], ["epoch", "number"], ["in words", "words"]], marks.slice(0, TOLD).map((mark) => [
-        h("span", { class: `mark-${markTone(mark.kind)} happened` }, icon(mark.kind), printable(mark.kind, 20)), moment(mark.at), at(mark), printable(mark.text, 300)])));
+    return section("What happened to it", null,
+      table("What happened", [["what"], ["when"], ["epoch", "number"], ["in words", "words"]], marks.slice(0, this.told).map((mark) => [
+        h("span", { class: `mark-${markTone(mark.kind)} happened` }, icon(mark.kind), printable(mark.kind, 20)), moment(mark.at), at(mark), printable(mark.text, 300)])),
+      marks.length > this.told ? h("button", { type: "button", class: "more-button", on: { click: () => { this.told = Infinity; this.app.draw(); } } }, `All ${count(marks.length)}`) : null);
   }
 
   #starts(it) {

@@ -50,6 +50,13 @@ export function seconds(value) {
   return `${Math.floor(s / 86400)} d ${Math.floor((s % 86400) / 3600)} h`;
 }
 
+/** How long ago, from a moment of the server's. */
+export function ago(iso) {
+  if (!iso) return "never";
+  const passed = since(iso);
+  return passed < 1 ? "now" : seconds(passed);
+}
+
 export function bytes(value) {
   if (!known(value)) return "–";
   for (const [unit, name] of [[2 ** 40, "TiB"], [2 ** 30, "GiB"], [2 ** 20, "MiB"], [2 ** 10, "KiB"]]) {
