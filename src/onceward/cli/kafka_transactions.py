@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def transactions(
     topics: Annotated[
         list[str] | None,
-        typer.Argument(metavar="TOPIC...", help="Show the ends of these, too.", show_default=False),
+        typer.Argument(metavar="TOPIC", help="Show the ends of these, too.", show_default=False),
     ] = None,
     *,
     kafka: KafkaOption = None,

@@ -22,7 +22,7 @@ FIRST_ANSWER_S: Final = 10.0  # of Kafka, with --json; a page is shown without w
 def ui(
     homes: Annotated[
         list[str] | None,
-        typer.Argument(metavar="HOME...", help="Homes, or folders with homes in them.", show_default=False),
+        typer.Argument(metavar="HOME", help="Homes, or folders with homes in them.", show_default=False),
     ] = None,
     *,
     kafka: Annotated[
@@ -46,15 +46,14 @@ def ui(
     with suppress(KeyboardInterrupt), ExitStack() as opened:  # that is how it is meant to end
         signal.signal(signal.SIGTERM, signal.default_int_handler)
         listening = opened.enter_context(serving.bound(port)) if not as_json else None
+        paths, folders = _paths(homes or []), list[Path]()
         if demo:
             from onceward.cli.ui_demo import demo_beside
 
             shown = opened.enter_context(demo_beside())
-            paths, kafka = [shown.homes], shown.bootstrap
-        else:
-            paths = _paths(homes or [])
+            folders, kafka = [shown.homes], shown.bootstrap
         sight = _kafka(kafka, setting, opened) if kafka is not None else None
-        watch = Watch(paths, sight)
+        watch = Watch(paths, sight, folders=folders)
         if listening is None:
             import msgspec
 
@@ -95,6 +94,6 @@ def _paths(homes: list[str]) -> list[Path]:
                 "and `onceward in-doubt` show it"
             )
         found.append(path)
-    if not any(path.is_dir() for path in found):
+    if found and not any(path.is_dir() for path in found):
         raise ConfigurationError(f"there is no directory {', '.join(map(str, found))}")
     return found

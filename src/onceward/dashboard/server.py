@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from datetime import UTC, datetime
 from functools import cache
 from importlib.util import find_spec
@@ -34,8 +34,9 @@ MOST_STREAMS: Final = 50
 class Pages:
     """The routes."""
 
-    def __init__(self, watch: Watch) -> None:
+    def __init__(self, watch: Watch, is_over: Callable[[], bool]) -> None:
         self._watch = watch
+        self._is_over = is_over
         self._streams = 0
 
     async def page(self, _request: Request) -> Response:
@@ -87,7 +88,7 @@ class Pages:
         self._streams += 1
         shown, silent = b"", 0.0
         try:
-            while True:
+            while not self._is_over():
                 overview = await run_in_threadpool(self._watch.overview)
                 now = _unchanging(overview)
                 if now != shown:
@@ -109,9 +110,9 @@ class Pages:
         return found
 
 
-def app_of(watch: Watch) -> Starlette:
-    """The application, for any ASGI server."""
-    pages = Pages(watch)
+def app_of(watch: Watch, *, is_over: Callable[[], bool] = lambda: False) -> Starlette:
+    """The application, for any ASGI server. `is_over`: streams are to end."""
+    pages = Pages(watch, is_over)
     routes = [
         Route("/", pages.page),
         Route("/static/plotly.js", pages.plotly),

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 LOCAL: Final = "127.0.0.1"
 NEEDED: Final = ("starlette", "uvicorn", "plotly")
-GRACE_S: Final = 1  # open streams never end by themselves
+GRACE_S: Final = 5  # streams end within a second
 
 
 def require_installed() -> None:
@@ -28,6 +28,7 @@ def bound(port: int) -> socket.socket:
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind((LOCAL, port))
+        listening.listen()  # from here on whoever asks waits, and is not refused
     except OSError as error:
         listening.close()
         raise ConfigurationError(
@@ -44,12 +45,13 @@ def serve(watch: "Watch", listening: socket.socket, started: Callable[[str], Non
     from onceward.dashboard.server import app_of
 
     config = uvicorn.Config(
-        app_of(watch),
+        app_of(watch, is_over=lambda: server.should_exit),
         log_level="warning",
         access_log=False,
         server_header=False,
         lifespan="off",
         timeout_graceful_shutdown=GRACE_S,
     )
+    server = uvicorn.Server(config)
     started(f"http://{LOCAL}:{listening.getsockname()[1]}/")
-    uvicorn.Server(config).run(sockets=[listening])
+    server.run(sockets=[listening])

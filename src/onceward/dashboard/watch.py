@@ -106,10 +106,16 @@ class Watched:
 
 
 class Watch:
-    """`places`: homes, or directories with homes in them, which may come and go."""
+    """`places`: homes, or directories with homes in them, which may come and go.
 
-    def __init__(self, places: Sequence[Path], kafka: KafkaSight | None = None) -> None:
-        self._places = list(places)
+    `folders`: directories that are no homes themselves, though they may still be empty.
+    """
+
+    def __init__(
+        self, places: Sequence[Path] = (), kafka: KafkaSight | None = None, *, folders: Sequence[Path] = ()
+    ) -> None:
+        self._places = [*places, *folders]
+        self._folders = frozenset(folders)
         self._kafka = kafka
         self._found: dict[Path, dict[Path, None]] = {}  # by place; a home that was seen stays, and is gone then
         self._watched: dict[Path, Watched] = {}
@@ -152,7 +158,7 @@ class Watch:
     def _discover(self) -> None:
         for place in self._places:
             known = self._found.setdefault(place, {})
-            found = homes_in(place)
+            found = [it for it in homes_in(place) if it not in self._folders]
             if found != [place]:
                 known.pop(place, None)
             known.update(dict.fromkeys(found))
