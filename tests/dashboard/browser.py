@@ -87,9 +87,8 @@ class Watched:
         self.page.wait_for_selector("main h1")
         return self.page
 
-    def close(self) -> None:
+    def require_well_behaved(self) -> None:
         """What must hold for every test: no error, no violation of the policy, nothing asked for elsewhere."""
-        self.page.context.close()
         assert self.said == []
         assert self.hosts <= {urlsplit(self.url).netloc}
 

@@ -9,7 +9,6 @@ import json
 import threading
 import time
 from collections.abc import AsyncIterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -125,7 +124,7 @@ class Served:
             app_of(self.world),
             host="127.0.0.1",
             port=self.port,
-            log_level="error",
+            log_level="critical",
             timeout_graceful_shutdown=1,
             lifespan="off",
         )
@@ -140,17 +139,8 @@ class Served:
         self.port = self._server.servers[0].sockets[0].getsockname()[1]
 
     def away(self) -> None:
-        self._server.should_exit = True
+        self._server.should_exit = self._server.force_exit = True  # open streams never end by themselves
         self._thread.join(10)
-
-
-@contextmanager
-def serving(world: World) -> Any:
-    served = Served(world)
-    try:
-        yield served
-    finally:
-        served.away()
 
 
 if __name__ == "__main__":

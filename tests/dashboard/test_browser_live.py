@@ -91,4 +91,5 @@ def test_a_pipeline_killed_while_the_page_is_open_is_seen_to_stop_and_to_come_ba
         expect(page.locator("h1")).to_contain_text("stopped", timeout=LIFE_MS)
         policy = page.request.get(url).headers["content-security-policy"]
         assert "unsafe" not in policy
-        watched.close()
+        watched.page.context.close()
+        watched.require_well_behaved()
