@@ -2,7 +2,6 @@
 
 import logging
 import re
-import statistics
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -223,11 +222,11 @@ def test_fifty_pipelines_and_two_thousand_epochs_stay_quick(look: Look) -> None:
         )
         for _ in range(20)
     ]
-    frame = statistics.median(painted)
+    frame = min(painted)
     bars = page.locator(".timeline").get_attribute("data-bars")
     log.info("50 pipelines drawn anew in %.1f ms, a frame of %s epochs in %.1f ms", overview, bars, frame)
-    assert overview < 100
-    assert frame < 100
+    assert overview < 50
+    assert frame < 50
 
 
 def test_older_epochs_come_when_they_are_looked_at(look: Look, served: Served) -> None:
@@ -254,10 +253,10 @@ def test_the_policy_of_the_decision_is_the_one_the_page_is_tested_under() -> Non
 
 
 def _draws(page: Page) -> float:
-    """Milliseconds, the median of some draws of the whole page."""
+    """Milliseconds of the quickest of some draws of the whole page: what it costs where nothing else runs."""
     found = []
     for _ in range(6):
         before = page.evaluate("document.documentElement.dataset.drawn")
         page.wait_for_function("(it) => document.documentElement.dataset.drawn !== it", arg=before, polling=50)
         found.append(float(page.evaluate("document.documentElement.dataset.drawn")))
-    return statistics.median(found)
+    return min(found)
