@@ -267,9 +267,10 @@ class World:
             if epoch % TERM == 0:
                 killed = (epoch // TERM) % 5 in {1, 3}
                 if killed:
-                    marks.append(self._mark(it, epoch, "killed", "no sign of life for 10 s; the process is gone"))
+                    killed_at = self._mark(it, epoch - 1, "killed", "process 4711 on batch-7 was killed")
+                    marks.append(killed_at | {"epoch": None})
                 marks.append(
-                    self._mark(it, epoch, "takeover", f"term {it.term(epoch)} took over after epoch {epoch - 1:,}")
+                    self._mark(it, epoch - 1, "takeover", f"term {it.term(epoch)} begins after epoch {epoch - 1:,}")
                 )
             if it.attempts(epoch) > 1:
                 marks.append(self._mark(it, epoch, "aborted", "try 1: BrokerAway: no answer from broker 2 within 5 s"))

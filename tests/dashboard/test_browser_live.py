@@ -1,6 +1,7 @@
 """The page over the real server, and a real pipeline that is killed while somebody looks."""
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -62,7 +63,7 @@ def test_a_pipeline_killed_while_the_page_is_open_is_seen_to_stop_and_to_come_ba
     )
     kafka.feed(source, ((str(number), str(number)) for number in range(50)))
     with browser() as chromium, ui(homes, kafka.bootstrap, tmp_path / "ui.log") as url:
-        driver.start()
+        driver.start("--json")
         watched = Watched(chromium, url)
         page = watched.open()
         row = page.locator(".pipelines .row", has_text=name)
@@ -76,12 +77,13 @@ def test_a_pipeline_killed_while_the_page_is_open_is_seen_to_stop_and_to_come_ba
         expect(page.get_by_role("region", name="Its drivers")).to_contain_text("killed", timeout=LIFE_MS)
 
         kafka.feed(source, ((str(number), str(number)) for number in range(50, 100)))
-        driver.start()
+        driver.start("--json")
         expect(page.locator("h1")).to_contain_text(f"{name}running", timeout=LIFE_MS)
         happened = page.get_by_role("table", name="What happened")
         expect(happened).to_contain_text("takeover", timeout=LIFE_MS)
         expect(happened).to_contain_text("killed")
         expect(page.locator(".timeline")).to_have_attribute("data-marks", "killed takeover", timeout=LIFE_MS)
+        expect(page.locator(".timeline")).to_have_attribute("data-bars", re.compile("[2-9]"), timeout=LIFE_MS)
         page.locator(".timeline").focus()
         page.keyboard.press("End")
         page.keyboard.press("Enter")

@@ -2,12 +2,12 @@
 import { layout } from "./graph_layout.js";
 import { icon } from "./icons.js";
 import { h } from "./view.js";
-import { count, known, printable, short, sum } from "./words.js";
+import { count, known, ms, printable, short, sum } from "./words.js";
 
-const PIPELINE = { w: 166, h: 54 };
+const PIPELINE = { w: 172, h: 54 };
 const PLACE = { w: 124, h: 32 };
 const MARGIN = 16;
-const LETTERS = { pipeline: 16, other: 12 }; // of a name that fit into its box
+const LETTERS = { pipeline: 15, other: 11 }; // of a name that fit into its box
 const KINDS = { topic: "topic", table: "table", files: "files", lake: "lake table", pipeline: "pipeline" };
 
 const ALONG = [0.34, 0.42, 0.5, 0.58, 0.66, 0.28, 0.72]; // from the end where edges do not meet
@@ -149,7 +149,7 @@ function pipelineBox(node, { x, y, w, h: tall }, pipeline, dim, on) {
   const name = printable(node.label, 200);
   const behind = sum(pipeline?.lag);
   const facts = [pipeline && known(pipeline.rows_in_per_s) ? `${short(pipeline.rows_in_per_s)}/s in` : null,
-    known(pipeline?.latency_ms?.p95) ? `p95 ${short(pipeline.latency_ms.p95)} ms` : null].filter(Boolean).join(" · ");
+    known(pipeline?.latency_ms?.p95) ? `p95 ${ms(pipeline.latency_ms.p95)}` : null].filter(Boolean).join(" · ");
   return h("a", {
     key: node.id, class: `node pipeline state-${slug(state)} ${dim}`, href: `#/p/${encodeURIComponent(node.pipeline ?? node.id)}`, on,
     "aria-label": `${name}: ${state}${behind ? `, ${count(behind)} not read yet` : ""}`,

@@ -121,12 +121,12 @@ export class PipelineView {
     const list = (values, say) => Object.entries(values ?? {}).slice(0, 4).map(([key, value], at) => [at ? ", " : "", name(key, 26), " ", say(value)]);
     const sized = known(it.state_rows) || known(it.state_bytes);
     return h("dl", { key: "facts", class: "facts" },
-      fact("Last commit", ago(it.last_commit_at), `epoch ${count(it.epochs?.last ?? it.epoch)}`),
+      fact("Last commit", ago(it.last_commit_at).replace(/\d.*/, "$& ago"), `epoch ${count(it.epochs?.last ?? it.epoch)}`),
       fact("Rows in", `${short(it.rows_in_per_s)}/s`, (it.sources ?? []).length ? ["from ", it.sources.slice(0, 3).map((topic, at) => [at ? ", " : "", name(topic, 26)])] : null),
       fact("Rows out", `${short(sum(it.rows_out_per_s))}/s`, list(it.rows_out_per_s, (value) => `${short(value)}/s`)),
       fact("Latency, p95", ms(it.latency_ms?.p95), `p50 ${ms(it.latency_ms?.p50)}`),
       fact("Lag", short(sum(it.lag)), list(it.lag, count)),
-      fact("State", sized ? `${short(it.state_rows)} rows` : "none", known(it.state_bytes) ? bytes(it.state_bytes) : "or not known"));
+      fact("State", sized ? `${short(it.state_rows)} rows` : "–", known(it.state_bytes) ? bytes(it.state_bytes) : "none, or not told yet"));
   }
 
   #epochs(it) {
@@ -157,7 +157,7 @@ export class PipelineView {
   #happened(it) {
     const marks = [...(it.marks ?? [])].reverse();
     if (!marks.length) return section("What happened to it", "Nothing: no kill, no take-over, no aborted try is on record.");
-    const at = (mark) => (known(mark.epoch) ? h("a", { href: `#/p/${encodeURIComponent(this.id)}/e/${mark.epoch}` }, count(mark.epoch)) : "–");
+    const at = (mark) => (mark.epoch >= 0 && known(mark.epoch) ? h("a", { href: `#/p/${encodeURIComponent(this.id)}/e/${mark.epoch}` }, count(mark.epoch)) : "–");
     return section("What happened to it", null,
       table("What happened", [["what"], ["when"], ["epoch", "number"], ["in words", "words"]], marks.slice(0, this.told).map((mark) => [
         h("span", { class: `mark-${markTone(mark.kind)} happened` }, icon(mark.kind), printable(mark.kind, 20)), moment(mark.at), at(mark), printable(mark.text, 300)])),

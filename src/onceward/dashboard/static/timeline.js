@@ -2,7 +2,7 @@
 import { get, pipelinePath } from "./api.js";
 import { Epochs } from "./epochs.js";
 import { colours, tones } from "./palette.js";
-import { indexOf, paint, xOf } from "./timeline_paint.js";
+import { EDGE, indexOf, paint, xOf } from "./timeline_paint.js";
 import { h, render } from "./view.js";
 import { clock, count, counted, known, ms, printable } from "./words.js";
 
@@ -16,6 +16,7 @@ export class Timeline {
     this.id = id;
     this.epochs = new Epochs();
     this.bar = 4;
+    this.zoomed = false; // by the reader: until then bars are as wide as there is room
     this.right = 0;
     this.follow = true;
     this.whole = false;
@@ -113,6 +114,7 @@ export class Timeline {
     const next = BARS[Math.min(BARS.length - 1, Math.max(0, at + by))];
     const middle = this.selected !== null ? this.epochs.indexOf(this.selected) : this.right - this.#room() / 2;
     this.bar = next;
+    this.zoomed = true;
     if (!this.follow) this.#pan(middle + this.#room() / 2);
     this.#older();
     this.draw();
@@ -151,22 +153,32 @@ export class Timeline {
   }
 
   #place() {
-    this.marks = (this.given ?? []).map((mark) => ({ ...mark, index: this.#indexOf(mark) })).filter((it) => it.index >= 0);
+    const placed = (this.given ?? []).map((mark) => ({ ...mark, index: this.#indexOf(mark), between: mark.kind === "takeover" || !known(mark.epoch) }));
+    this.marks = placed.filter((it) => it.index >= -1);
   }
 
   #indexOf(mark) {
-    if (!this.epochs.length) return -1;
-    if (!known(mark.epoch)) return this.epochs.indexAt(mark.at);
-    if (mark.epoch < this.epochs.first) return -1;
-    return mark.epoch > this.epochs.last && !this.epochs.to_end ? -1 : this.epochs.indexOf(mark.epoch);
+    const nowhere = -2;
+    if (!this.epochs.length) return nowhere;
+    const before = this.epochs.from_start ? -1 : nowhere; // before the first epoch that there is
+    if (!known(mark.epoch)) { const at = this.epochs.indexAt(mark.at); return at < 0 ? before : at; }
+    if (mark.epoch < this.epochs.first) return mark.epoch < (this.range?.first ?? 0) && mark.epoch >= -1 && this.epochs.first === 0 ? before : nowhere;
+    return mark.epoch > this.epochs.last && !this.epochs.to_end ? nowhere : this.epochs.indexOf(mark.epoch);
   }
 
-  #room() { return (this.element.clientWidth - this.#left()) / this.bar; }
+  #room() { return (this.element.clientWidth - EDGE - this.#left()) / this.bar; }
+
+  /** Few epochs get wide bars. */
+  #fit() {
+    if (this.zoomed || !this.epochs.length) return;
+    const widest = (this.element.clientWidth - EDGE - this.#left()) / this.epochs.length;
+    this.bar = BARS.findLast((it) => it <= widest && it >= 4) ?? 4;
+  }
   #left() { return this.element.clientWidth < 560 ? 46 : 58; }
 
   #pan(right) {
     const room = this.#room();
-    this.right = Math.max(Math.min(room, this.epochs.length), Math.min(this.epochs.length, right));
+    this.right = Math.max(room, Math.min(Math.max(room, this.epochs.length), right));
     this.follow = this.epochs.to_end && this.right >= this.epochs.length - 0.5;
     this.#older();
   }
@@ -181,10 +193,11 @@ export class Timeline {
   }
 
   #scene() {
-    if (this.follow) this.right = this.epochs.length;
+    this.#fit();
+    if (this.follow) this.right = Math.max(this.epochs.length, this.#room());
     this.tones ??= tones();
     return {
-      epochs: this.epochs, marks: this.marks, right: this.right, bar: this.bar, width: this.element.clientWidth, height: TALL,
+      epochs: this.epochs, marks: this.marks, right: this.right, bar: this.bar, width: this.element.clientWidth - EDGE, height: TALL,
       left: this.#left(), selected: this.selected === null ? null : this.epochs.indexOf(this.selected), hovered: this.hovered,
       colours: colours(this.epochs.series), tones: this.tones, whole: this.whole, lit: this.lit,
     };

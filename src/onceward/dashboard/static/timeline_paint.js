@@ -3,6 +3,7 @@ import { steps, typical } from "./epochs.js";
 import { filled, pathOf } from "./icons.js";
 import { clock, count, ms, short } from "./words.js";
 
+export const EDGE = 16; // right of the newest bar: room for what happened after it
 export const LANE = 26; // of the marks, on top
 export const ROWS = 34; // of the rows that were read, below the bars
 const GAP = 10;
@@ -13,17 +14,17 @@ export const MARKS = { // who wins where several fall on one place; the tone of 
 const FONT = '12px system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif';
 const shapes = new Map();
 
-/** `it`: {epochs, marks, right, bar, width, height, left, selected, hovered, colours, tones, whole, lit} */
+/** `it`: {epochs, marks, right, bar, width, height, left, selected, hovered, colours, tones, whole, lit}; `width` without the edge. */
 export function paint(ctx, it) {
   const scene = measured(it);
-  ctx.clearRect(0, 0, it.width, it.height);
+  ctx.clearRect(0, 0, it.width + EDGE, it.height);
   ctx.font = FONT;
   terms(ctx, it, scene);
   grid(ctx, it, scene);
   pointed(ctx, it, scene);
   ctx.save();
   ctx.beginPath();
-  ctx.rect(it.left, 0, it.width - it.left, it.height);
+  ctx.rect(it.left, 0, it.width - it.left + EDGE, it.height);
   ctx.clip();
   bars(ctx, it, scene);
   rows(ctx, it, scene);
@@ -158,7 +159,7 @@ function axis(ctx, it, { from, to, bottom }) {
   ctx.textAlign = "center";
   for (let at = Math.ceil(from / every) * every; at < to; at += every) {
     const x = xOf(it, at) + it.bar / 2;
-    if (x < it.left + 24 || x > it.width - 28) continue;
+    if (x < it.left + 4 || x > it.width - 12) continue;
     line(ctx, it.tones.soft, x, floor, x, floor + 4);
     ctx.fillStyle = it.tones.ink;
     ctx.fillText(count(it.epochs.epoch[at]), x, floor + 17);
@@ -169,16 +170,9 @@ function axis(ctx, it, { from, to, bottom }) {
 
 /** What happened, above the bars; several on one place are one mark with their number. */
 function marks(ctx, it, { from, to, bottom }) {
-  const places = new Map();
-  for (const mark of it.marks) {
-    if (mark.index < from || mark.index >= to) continue;
-    const x = xOf(it, mark.index) + it.bar / 2;
-    const slot = Math.round(x / 17);
-    if (!places.has(slot)) places.set(slot, []);
-    places.get(slot).push({ ...mark, x });
-  }
+  const seen = it.marks.filter((mark) => mark.index >= from - 1 && mark.index < to).map((mark) => ({ ...mark, x: placeOf(it, mark) }));
   const order = Object.keys(MARKS);
-  return [...places.values()].map((found) => {
+  return grouped(seen).map((found) => {
     found.sort((one, other) => order.indexOf(one.kind) - order.indexOf(other.kind));
     const { kind, x } = found[0];
     const tone = it.tones[MARKS[kind] ?? "soft"];
@@ -193,6 +187,21 @@ function marks(ctx, it, { from, to, bottom }) {
     }
     return { x, found };
   });
+}
+
+/** In an epoch, or between two: a driver dies after the last epoch it committed, and its successor begins there. */
+function placeOf(it, { index, kind, between }) {
+  const x = between ? xOf(it, index + 1) : xOf(it, index) + it.bar / 2;
+  return Math.max(it.left + 8, x + ({ killed: -8, takeover: 8 }[kind] ?? 0));
+}
+
+function grouped(all) {
+  const groups = [];
+  for (const mark of [...all].sort((one, other) => one.x - other.x)) {
+    if (groups.length && mark.x - groups.at(-1)[0].x < 15) groups.at(-1).push(mark);
+    else groups.push([mark]);
+  }
+  return groups;
 }
 
 function sign(ctx, kind, tone, x, paper) {
