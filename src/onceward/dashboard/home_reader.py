@@ -9,16 +9,17 @@ from pathlib import Path
 from onceward import processes
 from onceward.dashboard import life
 from onceward.dashboard.files import ReadOnlyFiles, Stamp
-from onceward.dashboard.ledger_index import LedgerIndex
+from onceward.dashboard.ledger_index import LedgerIndex, key_of
 from onceward.dashboard.life import Sign
 from onceward.dashboard.summaries import Summary
+from onceward.epoch import decisions as decided
 from onceward.epoch import inspection
 from onceward.epoch import term as terms
 from onceward.epoch.decisions import Decisions
 from onceward.epoch.deeds import Deed
 from onceward.epoch.home import Home
 from onceward.epoch.inspection import Doubt
-from onceward.epoch.ledger import Entry, Ledger
+from onceward.epoch.ledger import DONE, Entry, Ledger
 from onceward.epoch.sealed import unseal
 from onceward.epoch.term import Holder, Start
 from onceward.errors import OncewardError
@@ -120,7 +121,7 @@ class HomeReader:
             starts,
             recent,
             self._newest_entry(index),
-            self._doubt(deed, starts),
+            self._doubt(deed, starts, recent),
             problem=next(iter(index.damaged.values()), ""),
         )
 
@@ -153,7 +154,14 @@ class HomeReader:
             self._newest = summary[0], index.entry(summary[0].epoch)
         return self._newest[1]
 
-    def _doubt(self, deed: Deed, starts: Mapping[int, Start]) -> Doubt | None:
+    def _doubt(self, deed: Deed, starts: Mapping[int, Start], recent: list[Summary]) -> Doubt | None:
+        """Asked of the production code, where anything is newer than the newest epoch that is done."""
+        done = max((it.epoch for it in recent if it.phase == DONE), default=-1)
+        decisions = self.storage_of(deed).storage.names(decided.FOLDER)
+        slot = key_of(decisions[-1]) if decisions else None
+        open_ = any(it.epoch > done for it in recent) or (slot is not None and slot[0] > done)
+        if not open_:
+            return None
         boundaries = {term: start.after_epoch for term, start in starts.items()}
         ledger = Ledger(self.storage_of(deed).storage, boundaries, deed.lineage)
         with self.files.newest_only():

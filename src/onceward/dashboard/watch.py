@@ -135,8 +135,14 @@ class Watch:
         return self._kafka.facts() if self._kafka is not None else None
 
     def find(self, id_: str) -> Watched | None:
-        """A home by its id."""
-        self.overview()
+        """A home by its id. The others are looked at only if it is not among those that are known."""
+        found = self._known(id_)
+        if found is None:
+            self.overview()
+            found = self._known(id_)
+        return found
+
+    def _known(self, id_: str) -> Watched | None:
         return next((it for it in self._watched.values() if it.id == id_), None)
 
     def _look(self) -> Overview:
