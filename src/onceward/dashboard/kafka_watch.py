@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Final
 
@@ -68,7 +69,7 @@ class KafkaWatch:
         wire = Wire(self._cluster)
         while not self._over.is_set():
             if time.monotonic() - self._asked_at > UNASKED_S:
-                wire.close()
+                _close(wire)
                 self._wanted.clear()
                 self._wanted.wait()
                 continue
@@ -78,11 +79,11 @@ class KafkaWatch:
                 self._error = ""
             except Exception as error:  # noqa: BLE001 - it is shown, and asked again: the page goes on without it
                 self._error = str(error) or type(error).__name__
-                wire.close()
+                _close(wire)
             self._since = None
             self._answered.set()
             self._over.wait(ASK_S)
-        wire.close()
+        _close(wire)
 
     def _transaction(self, it: OpenTransaction) -> Transaction:
         seconds = max(0.0, time.time() - it.began_ms / 1000) if it.began_ms is not None else None
@@ -116,6 +117,11 @@ class KafkaWatch:
             if holder is not None
             else None,
         )
+
+
+def _close(wire: Wire) -> None:
+    with suppress(Exception):  # of a connection that is gone already
+        wire.close()
 
 
 def _moment(milliseconds: int | None) -> str | None:

@@ -34,7 +34,7 @@ from onceward.epoch.ledger import DONE
 from onceward.secret import without_secrets
 
 FRESH_S: Final = 0.8  # a look that is younger is shown again
-SUMMARIES: Final = 40_000  # epochs in memory, over all homes
+SUMMARIES: Final = 20_000  # epochs in memory, over all homes
 MOST_HOMES: Final = 500
 MOST_EPOCHS: Final = 2000  # in one answer
 
