@@ -16,7 +16,9 @@ from onceward.epoch.deeds import Deed, Origin
 from onceward.epoch.deeds import Slot as DeedSlot
 from onceward.epoch.ledger import SinkEntry
 from onceward.epoch.sealed import seal
+from onceward.snapshot.manifest import Member, Snapshot
 from onceward.telemetry.activity import Event, StepActivity
+from savepoint.homes import LINEAGE, NOW, saved_home
 
 
 @pytest.fixture
@@ -377,6 +379,25 @@ class TestPipeline:
         assert (found.state, found.in_doubt, doubt.epoch) == ("in doubt", 1, 1)
         assert doubt.votes == {"files": True, "kafka": True}
         assert doubt.next_start.startswith(will)
+
+    def test_savepoints_and_snapshots_are_told_where_they_are(self, tmp_path: Path) -> None:
+        """I2: also those that cannot be used."""
+        saved = saved_home(tmp_path / "home")
+        saved.save(name="good")
+        (tmp_path / "home/savepoints/torn").mkdir()
+        member = Member(pipeline="p", home="", lineage=LINEAGE, epoch=9, savepoint="s", sha256="0" * 64)
+        (tmp_path / "snapshot-1").mkdir()
+        snapshot = Snapshot(id="1" * 32, created_at=NOW, members=[member], channels=[])
+        (tmp_path / "snapshot-1/snapshot.json").write_bytes(seal(snapshot))
+        (tmp_path / "snapshot-2").mkdir()
+        (tmp_path / "snapshot-2/snapshot.json").write_bytes(b"torn")
+        watched = Watch([tmp_path / "home"]).find("home")
+        assert watched is not None
+        found = watched.detail(watching.datetime.now(watching.UTC))
+        assert [(it.name, it.epoch, it.at) for it in found.savepoints] == [("good", 9, NOW), ("torn", None, None)]
+        assert found.savepoints[1].problem
+        assert found.savepoints[0].bytes
+        assert [(it.name, it.epoch, it.pipelines) for it in found.snapshots] == [("snapshot-1", 9, ["p"])]
 
     def test_how_large_the_state_is_and_which_epochs_there_are_is_told(self, made: MadeHome) -> None:
         made.driven()
