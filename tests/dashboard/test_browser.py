@@ -212,7 +212,7 @@ def test_fifty_pipelines_and_two_thousand_epochs_stay_quick(look: Look) -> None:
     expect(page.locator(".timeline")).to_have_attribute("data-bars", HUNDREDS)
     for _ in range(3):
         page.get_by_role("button", name="More epochs").click()
-    page.wait_for_function("() => Number(document.querySelector('.timeline').dataset.bars) >= 1900")
+    page.wait_for_function("() => Number(document.querySelector('.timeline').dataset.bars) >= 1800")
     painted = [
         page.evaluate(
             "async () => { const t = document.querySelector('.timeline');"

@@ -5,9 +5,9 @@ import { h } from "./view.js";
 import { count, known, ms, printable, short, sum } from "./words.js";
 
 const PIPELINE = { w: 172, h: 54 };
-const PLACE = { w: 124, h: 32 };
+const PLACE = { w: 128, h: 32 };
 const MARGIN = 16;
-const LETTERS = { pipeline: 15, other: 11 }; // of a name that fit into its box
+const LETTERS = { pipeline: 15, other: 12 }; // of a name that fit into its box
 const KINDS = { topic: "topic", table: "table", files: "files", lake: "lake table", pipeline: "pipeline" };
 
 const ALONG = [0.34, 0.42, 0.5, 0.58, 0.66, 0.28, 0.72]; // from the end where edges do not meet

@@ -94,9 +94,23 @@ export class Overview {
     return section("What flows where", null,
       h("div", { class: "graph-frame" },
         h("div", { class: "graph-scroll", tabindex: 0, role: "region", "aria-label": "Graph of pipelines, scrolls" },
-          graph(overview, { zoom, chosen: this.chosen, choose: (id) => { if (this.chosen !== id) { this.chosen = id; this.app.draw(); } } })),
+          this.#graph(overview, zoom)),
         h("div", { class: "graph-tools" }, button("Smaller", "minus", to(-1)), button("Larger", "plus", to(1)))),
-      h("details", null, h("summary", null, "The same in words"), h("ul", { class: "words" }, inWords(overview))));
+      h("details", null, h("summary", null, "The same in words"), this.#said(overview)));
+  }
+
+  /** Drawn anew when there is news, not whenever an age has grown. */
+  #graph(overview, zoom) {
+    const { made } = this;
+    if (made?.overview === overview && made.zoom === zoom && made.chosen === this.chosen) return made.tree;
+    const choose = (id) => { if (this.chosen !== id) { this.chosen = id; this.app.draw(); } };
+    this.made = { overview, zoom, chosen: this.chosen, tree: graph(overview, { zoom, chosen: this.chosen, choose }) };
+    return this.made.tree;
+  }
+
+  #said(overview) {
+    if (this.words?.overview !== overview) this.words = { overview, tree: h("ul", { class: "words" }, inWords(overview)) };
+    return this.words.tree;
   }
 
   #list({ pipelines }) {

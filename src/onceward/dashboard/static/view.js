@@ -3,6 +3,7 @@
 
 const SVG = "http://www.w3.org/2000/svg";
 const shown = new WeakMap(); // node -> the properties it was given last
+const drawn = new WeakMap(); // node -> what it was drawn from: the very same need not be compared again
 const listening = new WeakMap(); // node -> its listeners by event
 
 /** An element. `key` keeps it the same element when its neighbours change; `on` has listeners, `style` CSS properties. */
@@ -74,9 +75,10 @@ function update(node, it) {
   } else if (it.tag === undefined) {
     const text = String(it);
     if (node.nodeValue !== text) node.nodeValue = text;
-  } else {
+  } else if (drawn.get(node) !== it) {
     dress(node, it.props);
     fill(node, it.children);
+    drawn.set(node, it);
   }
 }
 
