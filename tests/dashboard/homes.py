@@ -21,6 +21,10 @@ KAFKA = "onceward.sinks.kafka.sink:KafkaSink"
 FILES = "onceward.sinks.files.sink:FileSink"
 
 
+def now() -> datetime:
+    return datetime.now(UTC)
+
+
 def ago(seconds: float) -> str:
     return (datetime.now(UTC) - timedelta(seconds=seconds)).isoformat(timespec="milliseconds")
 

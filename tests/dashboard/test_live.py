@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from onceward.dashboard import watch as watching
+from dashboard.homes import now
 from onceward.dashboard.kafka_watch import KafkaWatch
 from onceward.dashboard.model import KafkaFacts, PipelineDetail, PipelineFacts
 from onceward.dashboard.watch import Watch
@@ -40,7 +40,7 @@ class Seen:
     def detail(self) -> PipelineDetail:
         watched = self.watch.find("home")
         assert watched is not None
-        return watched.detail(watching.datetime.now(watching.UTC))
+        return watched.detail(now())
 
     def kafka(self) -> KafkaFacts:
         found = self.watch.kafka()

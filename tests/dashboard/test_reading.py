@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from dashboard.homes import MadeHome, ago
+from dashboard.homes import MadeHome, ago, now
 from onceward.dashboard import watch as watching
 from onceward.dashboard.model import PipelineDetail, PipelineFacts
 from onceward.dashboard.watch import Watch, ids_of
@@ -35,13 +35,13 @@ def detail(home: MadeHome) -> PipelineDetail:
     watch = Watch([home.path])
     watched = watch.find(home.path.name)
     assert watched is not None
-    return watched.detail(watching.datetime.now(watching.UTC))
+    return watched.detail(now())
 
 
 def epochs(home: MadeHome, first: int | None = None, last: int | None = None, limit: int = 300) -> Any:
     watched = Watch([home.path]).find(home.path.name)
     assert watched is not None
-    return watched.epochs(watching.datetime.now(watching.UTC), first, last, limit)
+    return watched.epochs(now(), first, last, limit)
 
 
 class TestOverview:
@@ -116,10 +116,10 @@ class TestOverview:
         watch = Watch([made.path])
         watched = watch.find("orders")
         assert watched is not None
-        now = watching.datetime.now(watching.UTC)
-        watched.detail(now)
-        watched.epochs(now, None, None, 10)
-        watched.epoch(now, 2)
+        moment = now()
+        watched.detail(moment)
+        watched.epochs(moment, None, None, 10)
+        watched.epoch(moment, 2)
         assert made.files() == before
 
 
@@ -236,11 +236,11 @@ class TestEpochs:
         for home in homes:
             home.epochs(200)
         watch = Watch([tmp_path])
-        now = watching.datetime.now(watching.UTC)
+        moment = now()
         for name in ("a", "b"):
             watched = watch.find(name)
             assert watched is not None
-            assert len(watched.epochs(now, None, None, 2000).epoch) == 200
+            assert len(watched.epochs(moment, None, None, 2000).epoch) == 200
         watch._shown = None
         watch.overview()
         assert sum(it.kept for it in watch._watched.values()) <= 300
@@ -258,7 +258,7 @@ class TestEpochs:
         )
         watched = Watch([made.path]).find("orders")
         assert watched is not None
-        found = watched.epoch(watching.datetime.now(watching.UTC), 1)
+        found = watched.epoch(now(), 1)
         assert found is not None
         assert [(it.topic, it.partition, it.begins, it.ends) for it in found.positions] == [
             ("clicks", 0, 10, 20),
@@ -271,13 +271,13 @@ class TestEpochs:
         kafka = found.sinks[1]
         assert (kafka.voted, kafka.digest, [it.rows for it in kafka.partitions]) == (True, "fe", [2, 3])
         assert found.skipped == ["clicks/0/12"]
-        assert watched.epoch(watching.datetime.now(watching.UTC), 99) is None
+        assert watched.epoch(now(), 99) is None
 
     def test_an_epoch_that_the_ledger_decided_and_nobody_completed_is_told(self, made: MadeHome) -> None:
         made.decided(0)
         watched = Watch([made.path]).find("orders")
         assert watched is not None
-        found = watched.epoch(watching.datetime.now(watching.UTC), 0)
+        found = watched.epoch(now(), 0)
         assert found is not None
         assert (found.phase, found.decided_by) == ("decided", "the ledger")
 
@@ -393,7 +393,7 @@ class TestPipeline:
         (tmp_path / "snapshot-2/snapshot.json").write_bytes(b"torn")
         watched = Watch([tmp_path / "home"]).find("home")
         assert watched is not None
-        found = watched.detail(watching.datetime.now(watching.UTC))
+        found = watched.detail(now())
         assert [(it.name, it.epoch, it.at) for it in found.savepoints] == [("good", 9, NOW), ("torn", None, None)]
         assert found.savepoints[1].problem
         assert found.savepoints[0].bytes
@@ -422,7 +422,12 @@ def test_no_secret_of_a_home_reaches_the_page(made: MadeHome) -> None:
     watch = Watch([made.path])
     watched = watch.find("orders")
     assert watched is not None
-    now = watching.datetime.now(watching.UTC)
-    answers = [watch.overview(), watched.detail(now), watched.epochs(now, None, None, 10), watched.epoch(now, 0)]
+    moment = now()
+    answers = [
+        watch.overview(),
+        watched.detail(moment),
+        watched.epochs(moment, None, None, 10),
+        watched.epoch(moment, 0),
+    ]
     assert b"geheim" not in msgspec.json.encode(answers)
     assert b"***" in msgspec.json.encode(answers)
