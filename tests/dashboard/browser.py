@@ -12,7 +12,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Browser, ConsoleMessage, Page, Request, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Dialog, Page, Request, sync_playwright
 
 NAMES: Final = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 ARGUMENTS: Final = (
@@ -79,7 +79,7 @@ class Watched:
         self.page.set_default_timeout(20_000)
         self.page.on("console", self._console)
         self.page.on("pageerror", lambda error: self.said.append(f"error: {error}"))
-        self.page.on("dialog", lambda dialog: (self.said.append(f"dialog: {dialog.message}"), dialog.dismiss()))
+        self.page.on("dialog", self._dialog)
         self.page.on("request", self._request)
 
     def open(self, hash_: str = "#/") -> Page:
@@ -100,6 +100,10 @@ class Watched:
         if self.refused_is_fine and "the server responded with a status of" in message.text:
             return
         self.said.append(f"{message.type}: {message.text}")
+
+    def _dialog(self, dialog: Dialog) -> None:
+        self.said.append(f"dialog: {dialog.message}")
+        dialog.dismiss()
 
     def _request(self, request: Request) -> None:
         if not request.url.startswith(("data:", "blob:")):
