@@ -33,14 +33,24 @@ class LedgerIndex:
 
     def update(self, boundaries: Mapping[int, int]) -> None:
         """Look which entries there are; an entry counts if no later term began before its epoch."""
-        names = self._storage.names(FOLDER)
-        if names == self._names and boundaries == self._boundaries:
+        names, known = self._storage.names(FOLDER), len(self._names)
+        if boundaries == self._boundaries and names[:known] == self._names:
+            self._add(names[known:])
             return
-        self._names, self._boundaries = names, dict(boundaries)
-        self.keys = valid(filter(None, map(key_of, names)), boundaries)
+        self._boundaries = dict(boundaries)
+        self._names, self.keys = [], []
+        self._add(names)
         there = set(self.keys)
         self._read = {key: kept for key, kept in self._read.items() if key in there}
         self.damaged = {key: why for key, why in self.damaged.items() if key in there}
+
+    def _add(self, names: list[str]) -> None:
+        """What has come at the end, which is how a ledger grows."""
+        self._names += names
+        fresh = valid(filter(None, map(key_of, names)), self._boundaries)
+        if fresh and self.keys and fresh[0][0] == self.keys[-1][0]:
+            self.keys.pop()  # of the same epoch, and of a later term: names are sorted
+        self.keys += fresh
 
     def recent(self, count: int = RECENT) -> list[Summary]:
         """The last epochs, oldest first, as their files are now."""

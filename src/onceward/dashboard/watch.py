@@ -136,6 +136,7 @@ class Watch:
 
     def find(self, id_: str) -> Watched | None:
         """A home by its id. The others are looked at only if it is not among those that are known."""
+        self._forget()
         found = self._known(id_)
         if found is None:
             self.overview()
