@@ -112,13 +112,13 @@ def test_this_machine_is_answered_under_its_own_names(page: Page, host: str) -> 
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS"])
-@pytest.mark.parametrize("path", ["/api/overview", "/", "/static/plotly.js"])
+@pytest.mark.parametrize("path", ["/api/overview", "/", "/static/app.js"])
 def test_nothing_but_looking_is_answered(page: Page, method: str, path: str) -> None:
     """I2."""
     assert page.ask(path, method=method)[0] == 405
 
 
-@pytest.mark.parametrize("path", ["/", "/api/overview", "/api/pipelines/nobody", "/static/plotly.js", "/nothing"])
+@pytest.mark.parametrize("path", ["/", "/api/overview", "/api/pipelines/nobody", "/static/app.js", "/nothing"])
 def test_every_answer_says_what_a_browser_may_do_with_it(page: Page, path: str) -> None:
     _, headers, _ = page.ask(path)
     policy = headers["content-security-policy"]
@@ -140,11 +140,10 @@ def test_no_file_but_the_pages_own_is_served(page: Page, path: str) -> None:
     assert (status, b"Starlette" in body, b"root:" in body) == (404, False, False)
 
 
-def test_plotly_comes_from_the_installed_package(page: Page) -> None:
-    status, headers, body = page.ask("/static/plotly.js")
-    assert status == 200
-    assert headers["content-type"].startswith("text/javascript")
-    assert len(body) > 1_000_000
+def test_the_page_and_its_files_are_served(page: Page) -> None:
+    for path, kind in (("/", "text/html"), ("/static/app.js", "text/javascript"), ("/static/base.css", "text/css")):
+        status, headers, body = page.ask(path)
+        assert (status, headers["content-type"].partition(";")[0], len(body) > 100) == (200, kind, True)
 
 
 def test_the_stream_tells_the_overview_when_it_changes(page: Page, made: MadeHome) -> None:

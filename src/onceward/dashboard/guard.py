@@ -10,8 +10,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 NAMES: Final = frozenset({"127.0.0.1", "localhost", "[::1]"})
 METHODS: Final = frozenset({"GET", "HEAD"})
 POLICY: Final = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; font-src 'self'; "
-    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; "
+    "form-action 'none'; frame-ancestors 'none'"  # docs/decisions/0021
 )
 HEADERS: Final = {
     "Content-Security-Policy": POLICY,

@@ -4,8 +4,6 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable
 from datetime import UTC, datetime
-from functools import cache
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,7 +20,7 @@ from starlette.staticfiles import StaticFiles
 from onceward.dashboard.guard import Guard
 from onceward.dashboard.model import Overview
 from onceward.dashboard.watch import MOST_EPOCHS, Watch, Watched
-from onceward.errors import DependencyMissing, OncewardError
+from onceward.errors import OncewardError
 
 STATIC: Final = Path(__file__).parent / "static"
 EPOCHS: Final = 300  # in an answer, unless more are asked for
@@ -42,10 +40,6 @@ class Pages:
     async def page(self, _request: Request) -> Response:
         """The page itself."""
         return FileResponse(STATIC / "index.html")
-
-    async def plotly(self, _request: Request) -> Response:
-        """Plotly's JavaScript, from the installed package: nothing is loaded from elsewhere."""
-        return FileResponse(_plotly(), media_type="text/javascript")
 
     async def overview(self, _request: Request) -> Response:
         """Every pipeline."""
@@ -115,7 +109,6 @@ def app_of(watch: Watch, *, is_over: Callable[[], bool] = lambda: False) -> Star
     pages = Pages(watch, is_over)
     routes = [
         Route("/", pages.page),
-        Route("/static/plotly.js", pages.plotly),
         Mount("/static", StaticFiles(directory=STATIC, check_dir=False)),
         Route("/api/overview", pages.overview),
         Route("/api/stream", pages.stream),
@@ -126,16 +119,6 @@ def app_of(watch: Watch, *, is_over: Callable[[], bool] = lambda: False) -> Star
     ]
     handlers: dict[Any, Any] = {HTTPException: _refused, OncewardError: _failed, OSError: _failed}
     return Starlette(routes=routes, middleware=[Middleware(Guard)], exception_handlers=handlers)
-
-
-@cache
-def _plotly() -> Path:
-    """Found without importing the package, which takes a second."""
-    spec = find_spec("plotly")
-    folders = spec.submodule_search_locations if spec is not None else None
-    if not folders:
-        raise DependencyMissing("the charts need plotly: pip install 'onceward[ui]'")
-    return Path(folders[0]) / "package_data" / "plotly.min.js"
 
 
 async def _refused(_request: Request, error: HTTPException) -> Response:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from onceward.dashboard.watch import Watch
 
 LOCAL: Final = "127.0.0.1"
-NEEDED: Final = ("starlette", "uvicorn", "plotly")
+NEEDED: Final = ("starlette", "uvicorn")
 GRACE_S: Final = 5  # streams end within a second
 
 
