@@ -16,6 +16,7 @@ from onceward.cli.demo import require_libraries
 from onceward.cli.output import progress
 from onceward.errors import ConfigurationError
 
+COMMAND: Final = (sys.executable, "-m", "onceward.demo.beside")
 EVENTS: Final = 60_000  # some minutes of it; then the application runs on, idle
 KILLS: Final = 8
 END_S: Final = 60.0  # Kafka, PostgreSQL and Spark end within seconds
@@ -33,8 +34,8 @@ def demo_beside() -> Iterator[Demo]:
     """Running, with kills; at the end nothing of it is left."""
     require_libraries()
     folder = Path(tempfile.mkdtemp(prefix="onceward-ui-demo-"))
-    command = [sys.executable, "-m", "onceward.demo.beside", "--folder", str(folder), "--events", str(EVENTS)]
-    command += ["--kills", str(KILLS), "--seed", str(random.SystemRandom().randrange(10_000))]
+    command = [*COMMAND, "--folder", str(folder), "--events", str(EVENTS), "--kills", str(KILLS)]
+    command += ["--seed", str(random.SystemRandom().randrange(10_000))]
     # A session of its own: Ctrl-C is for us, and we end it. It also ends with its standard input, which we hold.
     child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)
     try:
@@ -56,8 +57,7 @@ def _bootstrap(child: "subprocess.Popen[bytes]") -> str:
 
 def _end(child: "subprocess.Popen[bytes]") -> None:
     """Nothing may interrupt this."""
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.SIG_IGN)
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGTERM)}
     progress("ending the demo, its servers and its folder")
     child.terminate()
     try:
@@ -69,3 +69,5 @@ def _end(child: "subprocess.Popen[bytes]") -> None:
         if pipe is not None:
             with suppress(OSError):
                 pipe.close()
+    for number, handler in before.items():
+        signal.signal(number, handler)

@@ -55,6 +55,7 @@ def facts_of(id_: str, location: str, look: Look) -> PipelineFacts:
         in_doubt=_in_doubt(look, living=living),
         waits_for=_shown(said.waits_for) if living and said is not None else "",
         last_error=_shown(said.last_error) if said is not None else "",
+        last_error_at=said.last_error_at if said is not None else None,
         sinks=sinks_of(look.newest, said, topics),
         sources=sources_of(look.newest),
         targets=[it.label for it in targets(look) if it.kind == "topic"],

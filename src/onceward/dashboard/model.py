@@ -40,6 +40,7 @@ class PipelineFacts(msgspec.Struct, frozen=True, kw_only=True):
     in_doubt: int | None = None
     waits_for: str = ""
     last_error: str = ""
+    last_error_at: str | None = None
     sinks: list[SinkFacts] = []
     sources: list[str] = []
     targets: list[str] = []

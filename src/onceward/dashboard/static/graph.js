@@ -162,13 +162,18 @@ function pipelineBox(node, { x, y, w, h: tall }, pipeline, dim, on) {
   h("text", { class: "what", x: x + 14, y: y + 42 }, state === "running" ? facts || "running" : state));
 }
 
+/** Of a path its end says most. */
+function shortened({ kind, label: text }) {
+  return kind === "topic" ? text : String(text).split("/").filter(Boolean).at(-1) ?? text;
+}
+
 function placeBox(node, { x, y, w, h: tall }, dim, on) {
   const name = printable(node.label, 200);
   return h("g", { key: node.id, class: `node place ${dim}`, on },
     h("title", null, `${KINDS[node.kind] ?? node.kind}: ${name}`),
     h("rect", { class: "shape", x, y, width: w, height: tall, rx: node.kind === "topic" ? tall / 2 : 4 }),
     h("svg", { x: x + 11, y: y + 9, width: 14, height: 14, viewBox: "0 0 16 16", class: "icon" }, icon(node.kind).children),
-    h("text", { class: "name", x: x + 31, y: y + 21 }, printable(node.label, LETTERS.other)));
+    h("text", { class: "name", x: x + 31, y: y + 21 }, printable(shortened(node), LETTERS.other)));
 }
 
 export const slug = (word) => String(word).replace(/[^a-z]+/g, "-");

@@ -3,7 +3,7 @@ import { graph, inWords, widthOf } from "./graph.js";
 import { icon } from "./icons.js";
 import { banner, button, fact, name, section, spark, state } from "./parts.js";
 import { h } from "./view.js";
-import { ago, count, counted, healthy, known, ms, printable, rank, seconds, short, since, STATES, sum, tone } from "./words.js";
+import { ago, count, counted, healthy, known, lag, ms, printable, rank, seconds, short, since, STATES, sum, tone } from "./words.js";
 
 const ZOOMS = [0.4, 0.55, 0.75, 1, 1.3];
 const READABLE = 0.75; // smaller than that it is not by itself
@@ -73,7 +73,7 @@ export class Overview {
   #facts({ pipelines, kafka }) {
     const running = pipelines.filter((it) => it.state === "running");
     const slow = most(running, (it) => it.latency_ms?.p95);
-    const behind = most(pipelines, (it) => sum(it.lag));
+    const behind = most(pipelines.filter((it) => lag(it.lag) !== "–"), (it) => sum(it.lag));
     const old = most(running, (it) => since(it.last_commit_at));
     const out = pipelines.reduce((all, it) => all + sum(it.rows_out_per_s), 0);
     const named = (it) => (it ? name(it.name, 28) : null);
@@ -81,7 +81,7 @@ export class Overview {
       fact("Running", `${count(running.length)} of ${count(pipelines.length)}`),
       fact("Rows in", `${short(pipelines.reduce((all, it) => all + (it.rows_in_per_s ?? 0), 0))}/s`, `${short(out)}/s out`),
       fact("Slowest, p95", slow ? ms(slow.latency_ms.p95) : "–", named(slow)),
-      fact("Longest lag", behind ? short(sum(behind.lag)) : "–", sum(behind?.lag) ? named(behind) : "nothing is unread"),
+      fact("Longest lag", behind ? short(sum(behind.lag)) : "–", !behind ? "the sources do not tell" : sum(behind.lag) ? named(behind) : "nothing is unread"),
       fact("Oldest last commit", old ? ago(old.last_commit_at) : "–", old ? ["of those that run: ", named(old)] : null),
       fact("Open transactions", kafka ? count(kafka.open_transactions) : "–",
         kafka ? h("a", { href: "#/kafka" }, this.app.stuck.length ? `${counted(this.app.stuck.length, "partition")} held back for long` : "no reader is held back for long") : h("a", { href: "#/kafka" }, "Kafka is not watched")));
@@ -142,13 +142,13 @@ function row(it) {
   return h("div", { key: it.id, class: `row tone-${tone(it.state)}`, role: "row" },
     cell("state-cell", "state", state(it.state, it.reason)),
     cell("who", "pipeline", h("a", { class: "go", href: `#/p/${encodeURIComponent(it.id)}` }, name(it.name, 60)),
-      h("span", { class: "about" }, about ? h("bdi", null, printable(about, 110)) : [`epoch ${count(it.epoch)}`, known(it.in_doubt) ? `, epoch ${count(it.in_doubt)} in doubt` : "", ` · ${(it.sinks ?? []).map((sink) => printable(sink.kind, 16)).join(", ")}`])),
+      h("span", { class: "about" }, about ? h("bdi", null, printable(about, 110)) : [`epoch ${count(it.epoch)}`, known(it.in_doubt) && it.state !== "running" ? `, epoch ${count(it.in_doubt)} in doubt` : "", ` · ${(it.sinks ?? []).map((sink) => printable(sink.kind, 16)).join(", ")}`])),
     cell("epochs", "last 60 epochs", spark(it.recent)),
     cell("number", "rows/s in", short(it.rows_in_per_s)),
     cell("number", "out", short(sum(it.rows_out_per_s))),
     cell("number", "p50", ms(it.latency_ms?.p50)),
     cell("number", "p95", ms(it.latency_ms?.p95)),
-    cell(`number ${behind >= 10_000 ? "much" : ""}`, "lag", short(behind)),
+    cell(`number ${behind >= 10_000 ? "much" : ""}`, "lag", lag(it.lag)),
     cell("number", "last commit", ago(it.last_commit_at)));
 }
 

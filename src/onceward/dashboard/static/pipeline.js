@@ -7,7 +7,7 @@ import { colours } from "./palette.js";
 import { Timeline } from "./timeline.js";
 import { inDoubt, inHand } from "./two_phases.js";
 import { h, held } from "./view.js";
-import { ago, bytes, count, counted, known, moment, ms, printable, seconds, short, since, STATES, sum, tone } from "./words.js";
+import { ago, bytes, count, counted, known, lag, moment, ms, printable, seconds, short, since, stateOf, STATES, sum, tone } from "./words.js";
 
 const EVERY_MS = 700;
 const TOLD = 12; // happenings that are listed at first
@@ -65,7 +65,8 @@ export class PipelineView {
 
   async #ask() {
     try {
-      this.detail = await get(pipelinePath(this.id));
+      const detail = await get(pipelinePath(this.id));
+      this.detail = { ...detail, state: stateOf(detail) };
       this.error = null;
       await this.timeline.update(this.detail);
       if (known(this.wanted)) { const epoch = this.wanted; this.wanted = null; await this.timeline.jump(epoch); }
@@ -125,7 +126,7 @@ export class PipelineView {
       fact("Rows in", `${short(it.rows_in_per_s)}/s`, (it.sources ?? []).length ? ["from ", it.sources.slice(0, 3).map((topic, at) => [at ? ", " : "", name(topic, 26)])] : null),
       fact("Rows out", `${short(sum(it.rows_out_per_s))}/s`, list(it.rows_out_per_s, (value) => `${short(value)}/s`)),
       fact("Latency, p95", ms(it.latency_ms?.p95), `p50 ${ms(it.latency_ms?.p50)}`),
-      fact("Lag", short(sum(it.lag)), list(it.lag, count)),
+      fact("Lag", lag(it.lag), list(it.lag, count)),
       fact("State", sized ? `${short(it.state_rows)} rows` : "–", known(it.state_bytes) ? bytes(it.state_bytes) : "none, or not told yet"));
   }
 

@@ -100,6 +100,9 @@ export function counted(number, thing, things = `${thing}s`) {
   return `${count(number)} ${number === 1 ? thing : things}`;
 }
 
+/** Of all topics together; nothing is known of sources that do not tell. */
+export const lag = (topics) => (Object.keys(topics ?? {}).length ? short(sum(topics)) : "–");
+
 export function sum(values) {
   return Object.values(values ?? {}).reduce((all, it) => all + (it ?? 0), 0);
 }
@@ -109,6 +112,7 @@ export const STATES = {
   damaged: { tone: "bad", means: "Its home holds something that nobody wrote there. Look at the reason before you start it." },
   failed: { tone: "bad", means: "It stopped with an error, and nothing runs." },
   "in doubt": { tone: "open", means: "An epoch may be decided and is not committed everywhere. The next start resolves it." },
+  killed: { tone: "bad", means: "Its process ended without a word. Start it again: it goes on where it was." },
   fenced: { tone: "bad", means: "A newer driver took over: this one can add nothing any more." },
   gone: { tone: "bad", means: "Its home is not there any more." },
   recovering: { tone: "busy", means: "It has just taken over, and finds out what its predecessor decided." },
@@ -120,4 +124,6 @@ export const STATES = {
 const ORDER = Object.keys(STATES);
 export const tone = (state) => STATES[state]?.tone ?? "soft";
 export const rank = (state) => (ORDER.includes(state) ? ORDER.indexOf(state) : ORDER.length);
+/** A pipeline that is stopped because it was killed needs somebody; one that was asked to stop does not. */
+export const stateOf = ({ state, reason }) => (state === "stopped" && String(reason).startsWith("killed") ? "killed" : state);
 export const healthy = (state) => ["running", "recovering", "stopped"].includes(state);
