@@ -83,6 +83,7 @@ class Watched:
         self.page.on("request", self._request)
 
     def open(self, hash_: str = "#/") -> Page:
+        self.page.goto("about:blank")  # another fragment alone would not load it anew
         self.page.goto(f"{self.url}/{hash_}")
         self.page.wait_for_selector("main h1")
         return self.page
