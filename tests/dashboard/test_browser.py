@@ -14,6 +14,7 @@ from dashboard.fake_api import POLICY, Served
 from dashboard.fake_world import HOSTILE, STRANGER, World
 from support.page_files import DOCS
 
+pytestmark = pytest.mark.timeout(500)  # the first one may have to install a browser
 log = logging.getLogger(__name__)
 LAYOUTS = Path(__file__).parent / "layouts.js"
 HUNDREDS = re.compile(r"2\d\d|300")  # epochs of 4 px each
