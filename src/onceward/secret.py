@@ -16,6 +16,18 @@ from typing import Any, Final, NamedTuple
 from onceward.errors import SecretUnavailable
 
 _REFERENCE: Final = re.compile(r"\$\{(env|file):([^}]+)\}")
+HIDDEN: Final = "***"
+_WORDS: Final = (
+    r"pass(?:word|wd|phrase)|pwd|secret|token|credential|private[._-]?key|(?:access|api|account)[._-]?key|jaas"
+)
+_TELLING: Final = re.compile(_WORDS, re.IGNORECASE)
+# name=value and name: value, as connection strings, options and error messages write them; a reference is none.
+_NAMED: Final = re.compile(
+    rf"(?P<name>(?:{_WORDS})[\w.-]{{0,40}}[\"']?)(?P<is>\s{{0,3}}[=:]\s{{0,3}})"
+    r"(?!\s|[\"']?\$\{(?:env|file):|\*\*\*)(?:'[^']*'|\"[^\"]*\"|[^\s&;,)}\]]+)",
+    re.IGNORECASE,
+)
+_IN_URL: Final = re.compile(r"(://[^\s:/@]*:)[^\s@/]+@")
 
 
 class Exposure(IntEnum):
@@ -74,3 +86,21 @@ def _value(name: str, text: str) -> str:
             f"setting {name} is {text}, and the file cannot be read: {reason}; on a cluster every executor "
             "needs it, too"
         ) from None
+
+
+def without_secrets(value: Any) -> Any:
+    """A copy for people's eyes: what looks like a secret is `***`, in texts and under telling names at any depth.
+
+    What homes and errors hold should have none. This is for those that were written by somebody else's sink.
+    """
+    if isinstance(value, str):
+        return _IN_URL.sub(r"\1***@", _NAMED.sub(r"\g<name>\g<is>***", value))
+    if isinstance(value, Mapping):
+        return {key: _hidden(it) if _TELLING.search(str(key)) else without_secrets(it) for key, it in value.items()}
+    if isinstance(value, list | tuple):
+        return [without_secrets(it) for it in value]
+    return value
+
+
+def _hidden(value: Any) -> Any:
+    return value if value is None or (isinstance(value, str) and is_reference(value)) else HIDDEN

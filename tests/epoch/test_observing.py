@@ -9,7 +9,7 @@ import pytest
 from epoch.started import Driver, ListDecider, ListSink, Pipeline, Place
 from onceward.epoch.contract import EpochContext, Guarantee, Verdict
 from onceward.epoch.ledger import Entry
-from onceward.epoch.observing import AbortedTry, Course, Observer, Onlookers
+from onceward.epoch.observing import AbortedTry, Asked, Course, Observer, Onlookers
 from onceward.errors import EpochFailed, HomeMismatch, InvalidRows, SinkUnreachable
 
 
@@ -100,6 +100,33 @@ def test_the_course_of_an_epoch_has_the_times_of_its_real_steps() -> None:
     ]  # fmt: skip
     assert (course.tried, course.voted, course.decided) == (0, 4, 4)
     assert not course.in_doubt
+
+
+def test_the_step_that_is_under_way_can_be_seen_and_stays_when_it_fails() -> None:
+    """I2: of a sink that is asked for ever, who looks on sees what for and since when."""
+
+    class Looks(ListSink):
+        def write(self, context: EpochContext, rows: list[str]) -> Any:
+            asked.append((course().attempt, course().asked))
+            if len(asked) == 1:
+                raise RuntimeError("lost a task")
+            return super().write(context, rows)
+
+        def abort(self, context: EpochContext) -> None:
+            if asked:  # not the start's own
+                asked.append((course().attempt, course().asked))
+            super().abort(context)
+
+    def course() -> Course:
+        found = driver.taken.coordinator.course
+        assert found is not None
+        return found
+
+    asked: list[tuple[int, Asked | None]] = []
+    driver = watched(Pipeline(kind=Looks))
+    driver.run(0, "a")
+    assert asked == [(1, Asked("write", "s", 0)), (1, Asked("write", "s", 0)), (2, Asked("write", "s", 0))]
+    assert course().asked is None
 
 
 def test_an_aborted_try_is_told_with_the_class_of_its_error() -> None:

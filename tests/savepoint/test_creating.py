@@ -80,6 +80,14 @@ def test_it_needs_nothing_but_itself(tmp_path: Path) -> None:
     assert verify(place.at(tmp_path / "moved" / "it")).epoch == 9
 
 
+def test_what_a_driver_leaves_for_people_is_not_in_it(tmp_path: Path) -> None:
+    """E6: `activity/` is no data."""
+    made = saved_home(tmp_path / "home")
+    (made.path / "activity").mkdir()
+    (made.path / "activity/000001.json").write_text("{}")
+    assert not [name for name in made.save().walk() if "activity" in name]
+
+
 def test_it_is_its_owners_alone(tmp_path: Path) -> None:
     """J5: the state in it is somebody's data."""
     place = saved_home(tmp_path / "home").save(to=tmp_path / "shared" / "it")

@@ -21,6 +21,7 @@ NOT_QUICK: Final = {
     "tests/cli/test_kafka_command.py": ("*",),
     "tests/cli/test_run_command.py": ("*",),
     "tests/cli/test_secured_kafka.py": ("*",),
+    "tests/dashboard/test_browser.py": ("*",),
     "tests/jars/test_cache.py": ("*",),
     "tests/jars/test_java.py": ("*",),
     "tests/pipeline/test_archive.py": ("*",),

@@ -42,7 +42,7 @@ def demo(
 
     Exits with 0 only if every record is where it must be and every cent is right; with 3 if not.
     """
-    _require_libraries()
+    require_libraries()
     from onceward.demo import trial
 
     chosen = random.SystemRandom().randrange(10_000) if seed is None else seed
@@ -74,7 +74,7 @@ def _run(plan: "Plan", folder: Path, target: Path | None, *, keep: bool, as_json
     return found
 
 
-def _require_libraries() -> None:
+def require_libraries() -> None:
     missing = [name for module, name in NEEDED.items() if find_spec(module) is None]
     if missing:
         raise ConfigurationError(

@@ -51,12 +51,7 @@ def in_doubt(
         answer = (
             Answer(True, "the ledger has its decision") if doubt.decided else _ask(entry, deed.pipeline, file, confirm)
         )
-        others = [name for name in entry.sinks if name != entry.decider]
-        will = {
-            True: f"commit it in {', '.join(others)} (those that have it already change nothing)",
-            False: "abort what is staged and redo it",
-            None: f"fence, ask {entry.decided_by}, then commit it in {', '.join(others)}, or abort and redo it",
-        }[answer.decided]
+        will = inspection.next_start(entry, answer.decided)
         facts = {
             "epoch": entry.epoch,
             "decided": answer.decided,

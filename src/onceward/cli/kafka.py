@@ -9,6 +9,7 @@ from onceward.cli import kafka_topic
 from onceward.cli.kafka_consume import consume
 from onceward.cli.kafka_groups import groups
 from onceward.cli.kafka_produce import produce
+from onceward.cli.kafka_transactions import transactions
 from onceward.cli.output import AsJson, progress, result
 from onceward.servers.broker import SIZES, DevBroker, default_dir
 
@@ -86,3 +87,4 @@ app.add_typer(kafka_topic.app, name="topic")
 app.command()(produce)
 app.command()(consume)
 app.command()(groups)
+app.command()(transactions)

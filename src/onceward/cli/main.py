@@ -25,6 +25,7 @@ from onceward.cli.run import run
 from onceward.cli.simulate import simulate
 from onceward.cli.skip import skip
 from onceward.cli.textbook import textbook
+from onceward.cli.ui import ui
 from onceward.errors import OncewardError
 
 app = typer.Typer(
@@ -50,6 +51,7 @@ app.command()(demo)
 app.command()(simulate)
 app.command()(prove)
 app.command()(textbook)
+app.command()(ui)
 
 
 def _version(asked: bool) -> None:

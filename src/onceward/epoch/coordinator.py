@@ -10,7 +10,7 @@ from typing import Any, Final, Protocol
 
 from onceward import crashpoints
 from onceward.epoch.contract import Committable, DecidingSink, EpochContext, TwoPhaseCommitSink, Verdict
-from onceward.epoch.observing import UNDECIDED, AbortedTry, Course, Observer, Step
+from onceward.epoch.observing import UNDECIDED, AbortedTry, Asked, Course, Observer, Step
 from onceward.epoch.outcome import Outcome
 from onceward.epoch.patience import Patience, of_sink, passes
 from onceward.epoch.tries import Judging, Tries, line_of
@@ -18,6 +18,13 @@ from onceward.errors import CommitUnfinished, PipelineFenced
 from onceward.events import logger
 
 NOT_COMMITTED: Final = "the sink proved that the commit did not happen (a transaction that timed out)"
+DOING: Final = {  # each step in words
+    "begin": "beginning in",
+    "write": "computing rows and writing them to",
+    "pre_commit": "asking for the vote of",
+    "decide": "deciding in",
+    "commit": "committing in",
+}
 COMMIT_BACK_OFF_S: Final = (0.05, 0.2, 1.0, 3.0, 5.0, 10.0, 30.0)  # the last one for ever
 
 log = logger("onceward.epoch")
@@ -213,13 +220,13 @@ class Coordinator:
             if name in self._not_aborted:
                 self._abort_left_over(context, name)
             began = self._clock()
-            with self._asking(name, "beginning in"):
+            with self._asking(name, "begin", began):
                 sink.begin(context)
             parts[name] = Voted(Outcome(), milliseconds={"begin": self._took("begin", name, began)})
         crashpoints.reach("begun", context.epoch)
         for name, sink in self.sinks.items():
             began = self._clock()
-            with self._asking(name, "computing rows and writing them to"):
+            with self._asking(name, "write", began):
                 outcome = sink.write(context, rows[name])
                 parts[name].outcome = outcome if outcome is not None else count(rows[name])
             parts[name].milliseconds["write"] = self._took("write", name, began)
@@ -228,7 +235,7 @@ class Coordinator:
         crashpoints.reach("written", context.epoch)
         for name, sink in self.sinks.items():
             began = self._clock()
-            with self._asking(name, "asking for the vote of"):
+            with self._asking(name, "pre_commit", began):
                 parts[name].committable = sink.pre_commit(context, parts[name].outcome)
             parts[name].milliseconds["pre_commit"] = self._took("pre_commit", name, began)
             crashpoints.reach("voted", context.epoch)
@@ -245,7 +252,7 @@ class Coordinator:
         sink = self.sinks[self.decider]
         assert isinstance(sink, DecidingSink)
         began = self._clock()
-        with self._asking(self.decider, "deciding in"):
+        with self._asking(self.decider, "decide", began):
             verdict = sink.decide(context, attempted.sinks[self.decider].committable)
         attempted.sinks[self.decider].milliseconds["decide"] = self._took("decide", self.decider, began)
         if verdict is Verdict.COMMITTED:
@@ -255,7 +262,7 @@ class Coordinator:
     def _commit_one(self, context: EpochContext, name: str, part: Voted) -> Exception | None:
         began = self._clock()
         try:
-            with self._asking(name, "committing in"):
+            with self._asking(name, "commit", began):
                 self.sinks[name].commit(context, part.committable)
         except Exception as error:  # noqa: BLE001 - the caller decides: again, or stop with a name
             return error
@@ -265,11 +272,13 @@ class Coordinator:
         return None
 
     @contextmanager
-    def _asking(self, name: str, what: str) -> Iterator[None]:
-        self.doing = f"{what} {name!r}"
+    def _asking(self, name: str, step: str, began: float) -> Iterator[None]:
+        """What is asked stays asked when it fails: a commit that is to be tried again is still under way."""
+        course = self.course if self.course is not None else Course(0, began)  # a start has no course of its own
+        self.doing, course.asked = f"{DOING[step]} {name!r}", Asked(step, name, began)
         with of_sink(name):
             yield
-        self.doing = ""
+        self.doing, course.asked = "", None
 
     def _took(self, step: str, sink: str, began: float) -> float:
         """In milliseconds."""

@@ -53,6 +53,16 @@ def doubt_of(ledger: Ledger, decisions: Decisions) -> Doubt | None:
     return None
 
 
+def next_start(entry: Entry, decided: bool | None) -> str:  # noqa: FBT001 - what is known, and None is a third answer
+    """What the next start will do with an epoch in doubt, in words."""
+    others = ", ".join(name for name in entry.sinks if name != entry.decider)
+    if decided is None:
+        return f"fence, ask {entry.decided_by}, then commit it in {others}, or abort and redo it"
+    if decided:
+        return f"commit it in {others} (those that have it already change nothing)"
+    return "abort what is staged and redo it"
+
+
 def resolutions(home: Home) -> list[terms.Start]:
     """The starts that found something in doubt, oldest first."""
     return [start for start in terms.starts(home.storage) if start.resolved]

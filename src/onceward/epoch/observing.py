@@ -25,6 +25,14 @@ class Step(NamedTuple):
     ended: float
 
 
+class Asked(NamedTuple):
+    """What one sink is being asked for now, and since when."""
+
+    name: str
+    sink: str
+    began: float
+
+
 class AbortedTry(NamedTuple):
     """`cause` is the name of the error's class: there are few of them. `reason` is its text, in a line."""
 
@@ -41,6 +49,8 @@ class Course:
         self.epoch = epoch
         self.began = began
         self.tried = began  # when its last try began
+        self.attempt = 0
+        self.asked: Asked | None = None  # the step that is under way
         self.voted: float | None = None  # when every sink had voted: from here on it may be decided
         self.decided: float | None = None
         self.ended: float | None = None
@@ -49,7 +59,8 @@ class Course:
 
     def try_at(self, now: float) -> None:
         """Another try: of the last one's steps nothing is visible."""
-        self.tried, self.voted = now, None
+        self.tried, self.voted, self.asked = now, None, None
+        self.attempt += 1
         self.steps.clear()
 
     @property

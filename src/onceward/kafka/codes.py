@@ -79,6 +79,7 @@ _TABLE: Final = (
     Code(89, "THROTTLING_QUOTA_EXCEEDED", Meaning.RETRY, "over the quota"),
     Code(90, "PRODUCER_FENCED", Meaning.IDENTITY_LOST, "a newer producer with this transactional id exists"),
     Code(103, "UNKNOWN_TOPIC_ID", Meaning.MOVED, "the topic was made anew"),
+    Code(105, "TRANSACTIONAL_ID_NOT_FOUND", Meaning.REFUSED, "no transaction of that id is known"),
     Code(120, "TRANSACTION_ABORTABLE", Meaning.IDENTITY_LOST, "the transaction can only be aborted"),
 )
 _BY_NUMBER: Final = {code.number: code for code in _TABLE}

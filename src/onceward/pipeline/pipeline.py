@@ -346,7 +346,7 @@ class Pipeline:
         query = start_query(each, self.source.sparkSession, checkpoint.location, settings)
         started.set_result(query)
         running = Query(self.name, query, runner, opened, ended=self._settle)
-        telling.runs(running.sight)
+        telling.runs(running.sight, runner)
         return running
 
     def _letters(self) -> Letters | None:

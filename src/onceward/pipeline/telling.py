@@ -1,5 +1,6 @@
 """Who looks on while a pipeline runs: metrics, the log, traces, lineage; and what they learn of its start."""
 
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import wraps
@@ -10,14 +11,19 @@ from pyspark.sql import DataFrame
 
 from onceward.epoch.contract import TwoPhaseCommitSink
 from onceward.epoch.entries import kind_of
+from onceward.epoch.home import is_in_memory
 from onceward.epoch.ledger import Entry
 from onceward.epoch.observing import Observer, Onlookers, blame
+from onceward.epoch.runner import EpochRunner
+from onceward.epoch.storage import LocalStorage
 from onceward.errors import OncewardError
 from onceward.events import of_pipeline
 from onceward.pipeline.opening import Opened
 from onceward.pipeline.source import sources
 from onceward.sinks.kafka import KafkaSink
 from onceward.telemetry import lineage, metrics
+from onceward.telemetry.activity import SinkActivity
+from onceward.telemetry.activity_writer import ActivityWriter, Now
 from onceward.telemetry.beside import Beside
 from onceward.telemetry.lineage import Begun
 from onceward.telemetry.logs import Logged
@@ -73,12 +79,14 @@ class Telling:
         self._looked = False
         self._metering = metrics.metering(pipeline)
         self._begun = self._begins(source, opened) if openlineage is not None or lineage.is_asked_for() else None
+        self._activity = _activity(opened)
         traces = tracing()
         looking: tuple[Observer | None, ...] = (
             self._metering,
             Logged(pipeline),
             Beside(traces) if traces is not None else None,
             lineage.observer(self._begun, openlineage) if self._begun is not None else None,
+            self._activity,
         )
         self.observer = Onlookers([it for it in looking if it is not None])
 
@@ -93,8 +101,10 @@ class Telling:
         except Exception as error:  # noqa: BLE001 - the epoch finds out by itself what is wrong with its rows
             blame("OpenLineage", error)
 
-    def runs(self, look: Callable[[], Sight]) -> None:
+    def runs(self, look: Callable[[], Sight], runner: EpochRunner) -> None:
         """The query is there."""
+        if self._activity is not None:
+            self._activity.runs(look, lambda: _moment(runner))
         if self._metering is not None:
             self._metering.runs(look, self._last)
         self.observer.started()
@@ -115,6 +125,45 @@ class Telling:
             sinks={name: (kind_of(sink), _settings(sink)) for name, sink in opened.taken.sinks.items()},
             positions=self._last.positions if self._last is not None else (),
         )
+
+
+def _moment(runner: EpochRunner) -> Now:
+    coordinator, running = runner.taken.coordinator, runner.running
+    waiting = coordinator.patience.waiting if coordinator.patience is not None else None
+    return Now(
+        running=running,
+        replaying=running is not None and running <= runner.taken.recovered.committed,
+        course=coordinator.course,
+        waits_for=f"{waiting.what}: {waiting.reason}" if waiting is not None else "",
+        stopping=runner.stop.is_set(),
+        epochs_committed=runner.epochs_committed,
+        rows_read=runner.rows_read,
+        rows_written=tuple(runner.rows_written.items()),
+    )
+
+
+def _activity(opened: Opened) -> ActivityWriter | None:
+    """Of a home on a local path that outlives this process; nobody else could read it."""
+    storage, owner = opened.whole.storage, opened.taken.owner
+    if not isinstance(storage, LocalStorage) or is_in_memory(opened.whole.location):
+        return None
+    decider, holder = opened.taken.coordinator.decider, opened.taken.term.holder
+    try:
+        return ActivityWriter(
+            storage.root,
+            pipeline=owner.pipeline,
+            term=owner.term,
+            pid=holder.pid,
+            host=holder.host,
+            sinks=[
+                SinkActivity(name=name, kind=kind_of(sink), decides=name == decider)
+                for name, sink in opened.taken.coordinator.sinks.items()
+            ],
+            clock=time.monotonic,
+        )
+    except OSError as error:
+        blame("What the driver does, for `onceward ui`,", error)
+        return None
 
 
 def _last_entry(opened: Opened) -> Entry | None:
