@@ -25,7 +25,7 @@ def said(state: str, **facts: object) -> Activity:
         ({**FRESH, "said": said("running")}, "running", ""),
         ({**FRESH, "said": said("stopping")}, "running", "asked to stop"),
         ({**FRESH, "said": said("waiting", waits_for="PostgreSQL: refused")}, "waiting", "waiting for PostgreSQL"),
-        ({**FRESH, "process": ENDED, "said": said("running")}, "stopped", "killed: process 7 on h"),
+        ({**FRESH, "process": ENDED, "said": said("running")}, "killed", "process 7 on h"),
         ({**FRESH, "process": HALTED, "said": said("running")}, "paused", "SIGSTOP"),
         ({**FRESH, "beat_age_s": 60.0, "said": said("running")}, "paused", "has not moved for 60 s"),
         ({**FRESH, "beat_age_s": 60.0, "process": UNKNOWN}, "stopped", "no sign of life"),

@@ -163,7 +163,8 @@ def _of_starts(starts: Iterable[StartFacts], look: Look) -> Iterator[Mark]:
         committed = start.boundary is not None and start.boundary >= 0
         after = f"after epoch {start.boundary}" if committed else "before any epoch"
         text = f"term {start.term} begins {after}: {start.by}{f' ({resolved})' if resolved else ''}"
-        yield Mark(at=start.at, epoch=start.boundary, kind="takeover", text=text)
+        if start.term > 1:  # the first one took over from nobody
+            yield Mark(at=start.at, epoch=start.boundary, kind="takeover", text=text)
         if start.how == "killed" and start.ended_at is not None:
             yield Mark(at=start.ended_at, epoch=None, kind="killed", text=f"term {start.term}: {start.by} was killed")
 

@@ -12,6 +12,7 @@ WAITING: Final = "waiting"
 PAUSED: Final = "paused"
 IN_DOUBT: Final = "in doubt"
 STOPPED: Final = "stopped"
+KILLED: Final = "killed"
 FENCED: Final = "fenced"
 FAILED: Final = "failed"
 DAMAGED: Final = "damaged"
@@ -59,7 +60,7 @@ def how_ended(sign: Sign) -> str:
     """Of a term that is over: stopped, fenced, failed or killed."""
     if sign.said is not None and sign.said.state in activity.OVER:
         return sign.said.state
-    return STOPPED if sign.released else "killed"
+    return STOPPED if sign.released else KILLED
 
 
 def _ended(sign: Sign, holder: Holder) -> State | None:
@@ -71,7 +72,7 @@ def _ended(sign: Sign, holder: Holder) -> State | None:
     if sign.released:
         return State(STOPPED, "it was stopped" if sign.began else "its last start ended before it could go on")
     if sign.process == ENDED:
-        return State(STOPPED, f"killed: process {holder.pid} on {holder.host} has ended without a word")
+        return State(KILLED, f"process {holder.pid} on {holder.host} has ended without a word")
     return None
 
 

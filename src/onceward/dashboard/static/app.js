@@ -7,7 +7,7 @@ import { Overview } from "./overview.js";
 import { button } from "./parts.js";
 import { PipelineView } from "./pipeline.js";
 import { h, render } from "./view.js";
-import { count, healthy, itIs, printable, stateOf } from "./words.js";
+import { count, healthy, itIs, printable } from "./words.js";
 
 const THEMES = ["system", "light", "dark"];
 const THEME_SIGNS = { system: "system", light: "sun", dark: "moon" };
@@ -54,7 +54,7 @@ class App {
 
   #told(overview) {
     itIs(overview.at);
-    this.overview = { ...overview, pipelines: overview.pipelines.map((it) => ({ ...it, state: stateOf(it) })) };
+    this.overview = overview;
     this.draw();
   }
 

@@ -7,7 +7,7 @@ import { colours } from "./palette.js";
 import { Timeline } from "./timeline.js";
 import { inDoubt, inHand } from "./two_phases.js";
 import { h, held } from "./view.js";
-import { ago, bytes, count, counted, known, lag, moment, ms, printable, seconds, short, since, stateOf, STATES, sum, tone } from "./words.js";
+import { ago, bytes, count, counted, known, lag, moment, ms, printable, seconds, short, since, STATES, sum, tone } from "./words.js";
 
 const EVERY_MS = 700;
 const TOLD = 12; // happenings that are listed at first
@@ -66,7 +66,7 @@ export class PipelineView {
   async #ask() {
     try {
       const detail = await get(pipelinePath(this.id));
-      this.detail = { ...detail, state: stateOf(detail) };
+      this.detail = detail;
       this.error = null;
       await this.timeline.update(this.detail);
       if (known(this.wanted)) { const epoch = this.wanted; this.wanted = null; await this.timeline.jump(epoch); }

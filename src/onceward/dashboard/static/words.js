@@ -124,6 +124,4 @@ export const STATES = {
 const ORDER = Object.keys(STATES);
 export const tone = (state) => STATES[state]?.tone ?? "soft";
 export const rank = (state) => (ORDER.includes(state) ? ORDER.indexOf(state) : ORDER.length);
-/** A pipeline that is stopped because it was killed needs somebody; one that was asked to stop does not. */
-export const stateOf = ({ state, reason }) => (state === "stopped" && String(reason).startsWith("killed") ? "killed" : state);
 export const healthy = (state) => ["running", "recovering", "stopped"].includes(state);
