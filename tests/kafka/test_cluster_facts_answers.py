@@ -1,5 +1,6 @@
 """What is learned of a cluster from each answer: the production questions on brokers that answer as the test says."""
 
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -90,6 +91,14 @@ def test_a_transactional_id_that_does_not_exist_yet_may_be_looked_at(
 ) -> None:
     brokers.will("DescribeTransactionsRequest", said(transaction_states=[said(number)]))
     assert transactional_id_is_visible(wire, "p") is visible
+
+
+@pytest.mark.parametrize(("number", "asked"), [(30, group_is_allowed), (53, transactional_id_is_visible)])
+def test_who_may_not_even_learn_the_coordinator_is_not_allowed(
+    brokers: Brokers, wire: Wire, number: int, asked: Callable[[Wire, str], bool | None]
+) -> None:
+    brokers.will("FindCoordinatorRequest", said(coordinators=[said(number)]))
+    assert asked(wire, "p") is False
 
 
 def test_kafkas_own_topics_are_not_listed(brokers: Brokers, wire: Wire) -> None:

@@ -7,6 +7,7 @@ from typing import Any, Final
 from kafka.protocol.admin import DescribeConfigsRequest, DescribeGroupsRequest, DescribeTransactionsRequest
 from kafka.protocol.metadata import ApiVersionsRequest, MetadataRequest
 
+from onceward.errors import BrokerRefused
 from onceward.kafka.codes import Meaning, code
 from onceward.kafka.wire import GROUP, TRANSACTION, Wire
 
@@ -63,9 +64,12 @@ def look(wire: Wire, topics: Iterable[str]) -> ClusterFacts:
 def group_is_allowed(wire: Wire, group: str) -> bool | None:
     """Whether we may read and commit its offsets; None where the broker does not tell."""
     request = DescribeGroupsRequest(groups=[group], include_authorized_operations=True)
-    answer = wire.settle(
-        lambda: wire.call_coordinator(group, GROUP, lambda: request), f"what is allowed in group {group!r}"
-    ).groups[0]
+    try:
+        answer = wire.settle(
+            lambda: wire.call_coordinator(group, GROUP, lambda: request), f"what is allowed in group {group!r}"
+        ).groups[0]
+    except BrokerRefused:  # not even who its coordinator is
+        return False
     if answer.error_code in REFUSED:
         return False
     allowed = _allowed(answer.authorized_operations)
@@ -75,9 +79,12 @@ def group_is_allowed(wire: Wire, group: str) -> bool | None:
 def transactional_id_is_visible(wire: Wire, name: str) -> bool:
     """Whether we may look at it. Only a start asks whether we may write under it: asking fences."""
     request = DescribeTransactionsRequest(transactional_ids=[name])
-    answer = wire.settle(
-        lambda: wire.call_coordinator(name, TRANSACTION, lambda: request), f"transactional id {name!r}"
-    ).transaction_states[0]
+    try:
+        answer = wire.settle(
+            lambda: wire.call_coordinator(name, TRANSACTION, lambda: request), f"transactional id {name!r}"
+        ).transaction_states[0]
+    except BrokerRefused:  # not even who its coordinator is
+        return False
     return answer.error_code not in REFUSED
 
 
