@@ -17,8 +17,8 @@ from types import ModuleType
 
 from bench import results
 from bench.report import Report
+from bench.rounds import Failed
 from bench.stage import Options, staged
-from bench.workers import WorkerFailed
 from onceward.errors import OncewardError
 
 MODULES = {
@@ -113,7 +113,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             reports.append(report)
             if not given.json:
                 print(f"\n{results.document(report)}", flush=True)
-    except (WorkerFailed, OncewardError, RuntimeError, TimeoutError) as error:
+    except (Failed, OncewardError, TimeoutError) as error:
         say(f"onceward bench: {error}")
         return FAILED
     if given.json:

@@ -3,7 +3,8 @@
 A loop that waits for its own records sends less while the pipeline is slow, and so measures too little.
 """
 
-import multiprocessing
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,6 +13,8 @@ from dataclasses import dataclass, field
 from confluent_kafka import Producer, TopicPartition
 
 from bench.broker import PARTITIONS, consumer
+from bench.machine import ROOT
+from bench.rounds import Failed
 
 SIZE = 90
 KEYS = 1000
@@ -42,14 +45,15 @@ def feed(bootstrap: str, topic: str, rate: int, seconds: float) -> None:
 @contextmanager
 def feeding(bootstrap: str, topic: str, rate: int, seconds: float) -> Iterator[None]:
     """In a process of its own: this one reads."""
-    feeder = multiprocessing.get_context("spawn").Process(target=feed, args=(bootstrap, topic, rate, seconds))
-    feeder.start()
+    command = [sys.executable, "-m", "bench.open_loop", bootstrap, topic, str(rate), str(seconds)]
+    feeder = subprocess.Popen(command, cwd=ROOT)
     try:
         yield
-        feeder.join(DRAIN_S)
+        if feeder.wait(DRAIN_S) != 0:
+            raise Failed("the feeder failed")
     finally:
         feeder.kill()
-        feeder.join()
+        feeder.wait()
 
 
 @dataclass(slots=True)
@@ -96,3 +100,7 @@ class Reader:
 
     def close(self) -> None:
         self._reader.close()
+
+
+if __name__ == "__main__":
+    feed(sys.argv[1], sys.argv[2], int(sys.argv[3]), float(sys.argv[4]))

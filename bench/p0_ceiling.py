@@ -9,7 +9,7 @@ import subprocess
 from collections.abc import Sequence
 
 from bench.producer_settings import LARGE_BATCHES
-from bench.rounds import Outcome, Subject
+from bench.rounds import Failed, Outcome, Subject
 from bench.stage import Stage
 from onceward.jars import broker_jars, java_command
 
@@ -68,5 +68,5 @@ def produced(
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=RUN_S)
     told = RATE.findall(done.stdout)
     if done.returncode != 0 or not told:
-        raise RuntimeError(f"ProducerPerformance failed: {(done.stderr or done.stdout)[-500:]}")
+        raise Failed(f"ProducerPerformance failed: {(done.stderr or done.stdout)[-500:]}")
     return float(told[-1][1].replace(",", ""))

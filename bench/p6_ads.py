@@ -13,7 +13,7 @@ from dataclasses import replace
 import psycopg
 from confluent_kafka import Producer
 
-from bench.rounds import Outcome
+from bench.rounds import Failed, Outcome
 from bench.stage import Stage
 from onceward.apps.ads import words
 from onceward.apps.ads.places import Places
@@ -97,7 +97,7 @@ class Shop:
             if number % 1000 == 0:
                 producer.flush(60)
         if producer.flush(60):
-            raise RuntimeError("the events could not be fed")
+            raise Failed("the events could not be fed")
 
     def _cleaned(self, places: Places, live: Live) -> bool:
         known = self.known
@@ -132,7 +132,7 @@ def _until(reached: Callable[[], bool], live: Live) -> None:
     deadline = time.monotonic() + GIVE_UP_S
     while not reached():
         if live.failure is not None or time.monotonic() > deadline:
-            raise RuntimeError(live.failure or f"the application was not done within {GIVE_UP_S:.0f} s")
+            raise Failed(live.failure or f"the application was not done within {GIVE_UP_S:.0f} s")
         time.sleep(POLL_S)
 
 

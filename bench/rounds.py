@@ -15,6 +15,10 @@ BUSY = 0.05  # of the machine, taken by others: above this a sample is disturbed
 REPEATS = 2
 
 
+class Failed(Exception):
+    """A system did not do what it was asked; it has no figure."""
+
+
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """What one system did in one round. `check` looks at the output afterwards and returns what is wrong with it."""
@@ -84,7 +88,11 @@ class Rounds:
 
     def _sample(self, case: str, subject: Subject, number: int, attempt: int) -> Sample:
         before = self._look()
-        outcome = subject.run()
+        try:
+            outcome = subject.run()
+        except Failed as failed:
+            said = f"failed: {str(failed)[:300]}"
+            outcome = Outcome({}, check=lambda: [said])
         usage = used(before, self._look(), ours=os.getpid(), parts=subject.parts)
         metrics = dict(outcome.metrics)
         if outcome.records:

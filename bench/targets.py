@@ -4,7 +4,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-import pyarrow.compute as pc
 import pyarrow.dataset as ds
 from numpy.typing import NDArray
 from pyspark.sql import DataFrame
@@ -52,17 +51,17 @@ def rows_for(kind: str) -> Callable[[DataFrame], DataFrame]:
 def numbers(kind: str, name: str, folder: Path, dsn: str) -> NDArray[np.int64]:
     """Of every visible record, read without Onceward."""
     if kind == "files":
-        found = ds.dataset(folder / f"files-{name}", format="parquet", exclude_invalid_files=False)
-        return found.to_table(columns=["number"])["number"].to_numpy()
+        files = [str(it) for it in (folder / f"files-{name}").rglob("*.parquet")]
+        return np.asarray(ds.dataset(files, format="parquet").to_table(columns=["number"])["number"])
     if kind == "delta":
         from deltalake import DeltaTable
 
-        return DeltaTable(folder / f"delta-{name}").to_pyarrow_table(columns=["number"])["number"].to_numpy()
+        return np.asarray(DeltaTable(folder / f"delta-{name}").to_pyarrow_table(columns=["number"])["number"])
     if kind == "iceberg":
         from pyiceberg.catalog import load_catalog
 
         opened = load_catalog("bench", **catalog(folder, name)).load_table("bench.rows")
-        return pc.cast(opened.scan(selected_fields=("number",)).to_arrow()["number"], "int64").to_numpy()
+        return np.asarray(opened.scan(selected_fields=("number",)).to_arrow()["number"])
     import psycopg
 
     with psycopg.connect(dsn) as connection:

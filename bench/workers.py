@@ -13,6 +13,7 @@ from typing import Any, Self
 
 from bench import peers
 from bench.machine import ROOT
+from bench.rounds import Failed
 from onceward import processes
 
 ANSWER_S = 600.0
@@ -20,8 +21,8 @@ END_S = 30.0
 LOG_TAIL = 1500
 
 
-class WorkerFailed(Exception):
-    """A system did not do what it was asked; there is no figure."""
+class WorkerFailed(Failed):
+    """A system's process did not do what it was asked."""
 
 
 class Worker:

@@ -6,7 +6,7 @@ from itertools import cycle
 
 from bench.cpu import Process, Snapshot
 from bench.report import Report
-from bench.rounds import Outcome, Rounds, Subject
+from bench.rounds import Failed, Outcome, Rounds, Subject
 
 
 def looks(others: Iterable[float]) -> Callable[[], Snapshot]:
@@ -60,6 +60,15 @@ def test_a_wrong_output_voids_the_systems_figure() -> None:
     assert "| onceward | no result | no result |" in report.markdown()
     assert "1 of 10 records are missing" in report.markdown()
     assert report.figures("a case", "spark")["records/s"].median == 5.0
+
+
+def test_a_system_that_fails_has_no_figure_and_others_go_on() -> None:
+    def dies() -> Outcome:
+        raise Failed("it has ended")
+
+    report = measured([Subject("onceward", dies), subject("spark", cycle([5.0]))], rounds=2)
+    assert report.void[0] == "a case: onceward: round 1: failed: it has ended"
+    assert report.figures("a case", "spark")["records/s"].rounds == 2
 
 
 def test_a_disturbed_round_is_taken_again() -> None:
