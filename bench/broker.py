@@ -20,6 +20,7 @@ PARTITIONS = 4
 AT_ONCE = 50_000
 READ_TIMEOUT_S = 300.0
 SETTLE_S = 10.0
+QUIET = {"log_level": 0}  # its threads outlive the broker for a moment, and would complain
 EOF_CODE = KafkaError._PARTITION_EOF  # noqa: SLF001 - that is its public name
 
 
@@ -29,7 +30,7 @@ class Topics:
     def __init__(self, bootstrap: str) -> None:
         self.bootstrap = bootstrap
         self.wire = Wire(Cluster(bootstrap))
-        self._admin = AdminClient({"bootstrap.servers": bootstrap})
+        self._admin = AdminClient({"bootstrap.servers": bootstrap, **QUIET})
 
     def new(self, count: int = PARTITIONS) -> str:
         name = f"bench-{uuid.uuid4().hex[:10]}"
@@ -114,6 +115,7 @@ def consumer(bootstrap: str, name: str, settings: dict[str, object]) -> Consumer
             "group.id": f"reader-{name}",
             "isolation.level": "read_committed",
             "enable.auto.commit": False,
+            **QUIET,
             "fetch.queue.backoff.ms": 10,  # its default lets records lie for up to a second
             **settings,
         }

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 from confluent_kafka import Producer
 
+from bench.broker import QUIET
 from bench.rounds import Outcome, Subject
 from bench.stage import Stage
 from onceward.epoch.outcome import Outcome as Epochs
@@ -142,6 +143,7 @@ class Theirs:
             "bootstrap.servers": bootstrap,
             "transactional.id": f"commits-{uuid.uuid4().hex[:8]}",
             "linger.ms": 0,
+            **QUIET,
         })  # fmt: skip
 
     def begin(self, topic: str) -> None:
