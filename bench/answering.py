@@ -31,6 +31,13 @@ def answer_all(make: Callable[[], Answers]) -> None:
                 tell(answers[asked["do"]](asked))
         except Exception as error:  # noqa: BLE001 - whatever it is, the harness has to hear of it
             traceback.print_exc()
-            tell({"failed": f"{type(error).__name__}: {str(error)[:500]}"})
+            tell({"failed": told(error)})
     sys.stderr.flush()
     os._exit(0)  # a JVM's threads may hold on to a stopped job
+
+
+def told(error: Exception) -> str:
+    """In a line; of a Java error, its last cause, which is the first thing that went wrong."""
+    causes = [line.strip() for line in str(error).splitlines() if line.strip().startswith("Caused by:")]
+    first = (str(error).splitlines() or [""])[0]
+    return f"{type(error).__name__}: {causes[-1] if causes else first}"[:400]

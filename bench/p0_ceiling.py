@@ -50,7 +50,7 @@ def _subject(stage: Stage, way: str, size: int, records: int) -> Subject:
 
         return Outcome({"records/s": rate}, records, check)
 
-    return Subject(way, once, {"broker": broker})
+    return Subject(way, once, lambda: {"broker": broker})
 
 
 def produced(

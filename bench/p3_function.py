@@ -26,7 +26,7 @@ def run(stage: Stage) -> None:
             def warm(it: str, function: str = function) -> None:
                 stage.copy(it, small, count, 100, epoch_records=EPOCH, function=function).check()
 
-            if stage.able([system], warm):
+            if stage.able([system], warm, said=f"{system}, {function}"):
                 subjects.append(_subject(stage, system, function, source, records))
     stage.rounds.interleave(f"100 B, {records:,} records", subjects, stage.options.rounds or 3)
 

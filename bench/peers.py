@@ -50,7 +50,13 @@ class Peer:
         kept = {name: value for name, value in os.environ.items() if name not in {"PYTHONPATH", "FLINK_HOME"}}
         logs = self.home / "log"
         logs.mkdir(exist_ok=True)
-        return {**kept, "JAVA_HOME": str(java_command().resolve().parents[1]), "FLINK_LOG_DIR": str(logs)}
+        return {
+            **kept,
+            "JAVA_HOME": str(java_command().resolve().parents[1]),
+            "FLINK_LOG_DIR": str(logs),
+            # A Python inside the JVM does not know that it is one of a virtual environment.
+            "PYTHONPATH": str(self.libraries().parents[1]),
+        }
 
     def libraries(self) -> Path:
         (found,) = self.home.glob("lib/python*/site-packages/pyflink/lib")

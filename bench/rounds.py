@@ -7,7 +7,7 @@ a bounded number of times; then the least disturbed one counts, and says so.
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from bench.cpu import Snapshot, used
 
@@ -30,11 +30,11 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A system under measurement. `parts`: roots of its processes; "job" is split into JVM and Python."""
+    """A system under measurement. `parts`: roots of its processes by name, as of now; "job" is told by kind."""
 
     name: str
     run: Callable[[], Outcome]
-    parts: Mapping[str, int] = field(default_factory=dict)
+    parts: Callable[[], Mapping[str, int]] = dict
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,18 +87,20 @@ class Rounds:
         return best
 
     def _sample(self, case: str, subject: Subject, number: int, attempt: int) -> Sample:
+        parts = subject.parts()
         before = self._look()
         try:
             outcome = subject.run()
         except Failed as failed:
             said = f"failed: {str(failed)[:300]}"
             outcome = Outcome({}, check=lambda: [said])
-        usage = used(before, self._look(), ours=os.getpid(), parts=subject.parts)
+        usage = used(before, self._look(), ours=os.getpid(), parts=parts)
         metrics = dict(outcome.metrics)
         if outcome.records:
             millions = outcome.records / 1e6
             metrics |= {f"{kind} CPU s/M": spent / millions for kind, spent in usage.cpu.items()}
-            metrics["all CPU s/M"] = sum(usage.cpu.values()) / millions
+            if "job" in parts:
+                metrics["all CPU s/M"] = sum(usage.cpu.values()) / millions
         wrong = tuple(outcome.check())
         return Sample(case, subject.name, number, metrics, usage.seconds, usage.others, wrong, attempt)
 

@@ -93,9 +93,9 @@ class Stage:
         return Outcome(metrics, records, check=lambda: self.topics.judged(target, verdict, partitions))
 
     def subject(self, name: str, system: str, run: Callable[[], Outcome]) -> Subject:
-        return Subject(name, run, self.parts(system))
+        return Subject(name, run, lambda: self.parts(system))
 
-    def able(self, systems: Sequence[str], warm: Callable[[str], object]) -> list[str]:
+    def able(self, systems: Sequence[str], warm: Callable[[str], object], *, said: str = "") -> list[str]:
         """The systems that come through a warm-up; one that does not is left out, and told."""
         found = []
         for system in systems:
@@ -103,8 +103,9 @@ class Stage:
                 for _ in range(1 if self.options.short else WARM_UP):
                     warm(system)
             except WorkerFailed as failed:
-                self.note(f"{system} left out: {str(failed)[:300]}")
-                self._workers.pop(system, None)
+                self.note(f"{said or system} left out: {str(failed)[:300]}")
+                if system in self._workers:
+                    self.forget(system)
             else:
                 found.append(system)
         return found
