@@ -21,7 +21,16 @@ NOT_BUSY = (3, 4, 8, 9)
 class Process:
     parent: int
     name: str  # as the kernel knows it: 15 characters
-    seconds: float  # its own, and its dead children's
+    own: float  # CPU seconds
+    waited: float = 0.0  # of children that have ended
+
+    @property
+    def seconds(self) -> float:
+        return self.own + self.waited
+
+    @property
+    def kind(self) -> str:
+        return "jvm" if self.name == "java" else "python"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +75,8 @@ def _process(folder: Path) -> Process | None:
         return None
     name, _, rest = stat.partition("(")[2].rpartition(")")
     fields = rest.split()
-    return Process(int(fields[1]), name, sum(map(int, fields[11:15])) / TICKS)
+    own, waited = sum(map(int, fields[11:13])), sum(map(int, fields[13:15]))
+    return Process(int(fields[1]), name, own / TICKS, waited / TICKS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,14 +108,23 @@ def _spent(before: Snapshot, after: Snapshot, root: int) -> float:
 
 
 def _by_kind(before: Snapshot, after: Snapshot, root: int) -> dict[str, float]:
-    """The job's JVM and its Pythons; what a helper that has ended used is its parent's."""
+    """The job's JVM and its Pythons. What a process had used when it was last seen is no news of who waited for it."""
+    old, new = before.family(root), after.family(root)
+    heirs: dict[int, list[Process]] = {}
+    for pid in old - new:
+        heir = before.processes[pid].parent
+        while heir not in new and heir in before.processes:
+            heir = before.processes[heir].parent
+        heirs.setdefault(heir, []).append(before.processes[pid])
     found: dict[str, float] = {}
-    for snapshot, sign in ((after, 1), (before, -1)):
-        for pid in snapshot.family(root):
-            process = snapshot.processes[pid]
-            kind = "jvm" if process.name == "java" else "python"
-            found[kind] = found.get(kind, 0.0) + sign * process.seconds
-    return {kind: max(0.0, spent) for kind, spent in found.items()}
+    for pid in new:
+        now, then = after.processes[pid], before.processes.get(pid, Process(0, "", 0.0))
+        gone = heirs.get(pid, [])
+        waited = now.waited - then.waited - sum(it.seconds for it in gone)
+        whose = "python" if any(it.kind == "python" for it in gone) else now.kind
+        for kind, spent in ((now.kind, now.own - then.own), (whose, waited)):
+            found[kind] = found.get(kind, 0.0) + max(0.0, spent)
+    return found
 
 
 def resident_mb(pid: int, proc: Path = PROC) -> float:

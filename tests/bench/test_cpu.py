@@ -60,6 +60,17 @@ def test_a_worker_that_has_ended_is_counted_once(tmp_path: Path) -> None:
     assert usage.others == pytest.approx(0.0)
 
 
+def test_a_daemon_that_has_ended_with_its_workers_is_not_the_jvms(tmp_path: Path) -> None:
+    """The JVM waited for them: what they used meanwhile is Python's, and what they had used before is nobody's news."""
+    after = {pid: it for pid, it in BEFORE.items() if pid not in (WORKER, DAEMON)}
+    after[JVM] = ("java", JOB, 1040, 10 + 5 + 200 + 70)
+    first = Snapshot.take(0.0, recorded(tmp_path / "a", BEFORE, busy=10_000))
+    second = Snapshot.take(5.0, recorded(tmp_path / "b", after, busy=10_110))
+    usage = used(first, second, ours=HARNESS, parts={"job": JOB})
+    assert usage.cpu == {"jvm": pytest.approx(40 / TICKS), "python": pytest.approx(70 / TICKS)}
+    assert usage.others == pytest.approx(0.0)
+
+
 def test_what_others_took_is_a_share_of_the_machine(tmp_path: Path) -> None:
     """The stranger and the host's other guests count; the kernel's own threads do not, they write our pages."""
     after = {**BEFORE, STRANGER: ("chrome", 1, 7300, 0), WRITER: ("kworker/u4:1", KERNEL, 60, 0)}
