@@ -10,7 +10,9 @@ output was wrong, so that a system has no result.
 import argparse
 import importlib
 import json
+import signal
 import sys
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
@@ -86,6 +88,8 @@ def parsed(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # servers and folders are cleared away
     given = parsed(sys.argv[1:] if arguments is None else arguments)
     if given.list:
         for name in MODULES:

@@ -51,10 +51,9 @@ def latencies_ms(pairs: Iterable[tuple[float, float]], *, after: float = -math.i
 
 
 def longest_gap_ms(arrivals: Sequence[float], since: float) -> float:
-    """The longest time in which nothing became visible, of those that ended after `since`."""
-    ordered = sorted(arrivals)
-    gaps = [b - max(a, since) for a, b in pairwise(ordered) if b > since]
-    return max(gaps, default=math.inf) * 1000
+    """The longest time since then in which nothing became visible."""
+    moments = [since, *sorted(it for it in arrivals if it > since)]
+    return max((b - a for a, b in pairwise(moments)), default=math.inf) * 1000
 
 
 def shown(value: float) -> str:

@@ -45,7 +45,7 @@ def _once(stage: Stage, system: str, seconds: int) -> Callable[[], Outcome]:
                 half, until = time.time() + seconds / 2, time.time() + seconds + GIVE_UP_S
                 while len(seen.pairs) < seen.expected and time.time() < until:
                     reader.take(seen)
-                    if not killed_at and time.time() > half:
+                    if not killed_at and seen.pairs and time.time() > half:
                         killed_at = time.time()
                         restart.start()
         finally:

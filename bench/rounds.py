@@ -101,8 +101,15 @@ class Rounds:
             metrics |= {f"{kind} CPU s/M": spent / millions for kind, spent in usage.cpu.items()}
             if "job" in parts:
                 metrics["all CPU s/M"] = sum(usage.cpu.values()) / millions
-        wrong = tuple(outcome.check())
+        wrong = _judged(outcome)
         return Sample(case, subject.name, number, metrics, usage.seconds, usage.others, wrong, attempt)
+
+
+def _judged(outcome: Outcome) -> tuple[str, ...]:
+    try:
+        return tuple(outcome.check())
+    except Exception as error:  # noqa: BLE001 - an output that cannot be read is no result; the others go on
+        return (f"its output could not be read: {type(error).__name__}: {str(error)[:200]}",)
 
 
 def _told(sample: Sample) -> str:

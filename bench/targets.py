@@ -33,7 +33,7 @@ def sink(kind: str, name: str, folder: Path, bootstrap: str, dsn: str) -> TwoPha
         "files": lambda: ow.FileSink(folder / f"files-{name}"),
         "postgres": lambda: ow.PostgresSink(dsn, table=table(name), create=True),
         "delta": lambda: ow.DeltaSink(folder / f"delta-{name}"),
-        "iceberg": lambda: ow.IcebergSink(catalog=catalog(folder, name), table="bench.rows"),
+        "iceberg": lambda: ow.IcebergSink(catalog=catalog(folder, name), table=f"bench.{table(name)}"),
     }
     return makers[kind]()
 
@@ -60,7 +60,7 @@ def numbers(kind: str, name: str, folder: Path, dsn: str) -> NDArray[np.int64]:
     if kind == "iceberg":
         from pyiceberg.catalog import load_catalog
 
-        opened = load_catalog("bench", **catalog(folder, name)).load_table("bench.rows")
+        opened = load_catalog("default", **catalog(folder, name)).load_table(f"bench.{table(name)}")
         return np.asarray(opened.scan(selected_fields=("number",)).to_arrow()["number"])
     import psycopg
 

@@ -48,6 +48,7 @@ def test_a_gap_begins_with_the_kill() -> None:
     """Before it, nothing came for three seconds; after it, for two."""
     assert longest_gap_ms([1.0, 4.0, 7.0], since=5.0) == pytest.approx(2000)
     assert longest_gap_ms([1.0, 4.0], since=5.0) == math.inf
+    assert longest_gap_ms([9.0, 9.5], since=5.0) == pytest.approx(4000)
 
 
 @pytest.mark.parametrize(
