@@ -20,6 +20,7 @@ SIZE = 90
 KEYS = 1000
 NUMBER = slice(0, 10)
 DUE = slice(10, 27)  # seconds since 1970, six digits after the point
+UNBOUNDED = {"queue.buffering.max.messages": 0}  # while the broker does not keep up, records wait here
 DRAIN_S = 60.0  # what has not arrived so long after the last record was due is lost
 
 
@@ -29,7 +30,7 @@ def value(number: int, due: float) -> bytes:
 
 def feed(bootstrap: str, topic: str, rate: int, seconds: float) -> None:
     """What is due is sent at once; a feeder that was held up catches up, and its records say when they were due."""
-    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0, "acks": "all"})
+    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0, "acks": "all", **UNBOUNDED})
     began = time.time()
     for number in range(int(rate * seconds)):
         due = began + number / rate
