@@ -13,6 +13,7 @@ from dataclasses import replace
 import psycopg
 from confluent_kafka import Producer
 
+from bench.broker import QUIET
 from bench.rounds import Failed, Outcome
 from bench.stage import Stage
 from onceward.apps.ads import words
@@ -91,7 +92,9 @@ class Shop:
         return places
 
     def _feed(self, places: Places, records: Iterable[Record]) -> None:
-        producer = Producer({"bootstrap.servers": places.bootstrap, "enable.idempotence": True, "linger.ms": 20})
+        producer = Producer(
+            {"bootstrap.servers": places.bootstrap, "enable.idempotence": True, "linger.ms": 20, **QUIET}
+        )
         for number, it in enumerate(records):
             producer.produce(places.topic(it.topic), key=it.key, value=it.value, timestamp=it.arrived_ms)
             if number % 1000 == 0:
