@@ -82,8 +82,8 @@ lock:  ## requirements.lock anew from pyproject.toml, with hashes and without an
 demo: $(STAMP)  ## kill an application at random, then bill every campaign to the cent
 	$(BIN)/onceward demo $(ARGS)
 
-bench: $(STAMP)  ## the figures of this machine
-	$(BIN)/python -m bench $(ARGS)
+bench: $(STAMP)  ## the figures of this machine in ten minutes (others: ARGS="P3 --rounds 5"; what there is: ARGS=--list)
+	$(BIN)/onceward bench $(ARGS)
 
 prove: $(STAMP)  ## the long proof: a million simulated schedules, a thousand real kills (hours)
 	$(BIN)/python -m bench.proof $(ARGS)

@@ -3,7 +3,10 @@
 import datetime as dt
 import os
 import platform
+import subprocess
 from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
 
 
 def machine() -> str:
@@ -14,9 +17,25 @@ def machine() -> str:
 
 
 def circumstances() -> dict[str, object]:
-    """The machine, the date, and how busy it was."""
+    """The machine, the date, how busy it was, and which state of the repository."""
     return {
         "machine": machine(),
         "date": dt.datetime.now(dt.UTC).date().isoformat(),
         "load": round(os.getloadavg()[0], 1),
+        "commit": _commit(),
     }
+
+
+def _commit() -> str:
+    try:
+        said = subprocess.run(
+            ["git", "describe", "--always", "--dirty"],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=30,
+        )
+    except OSError:  # no git here
+        return ""
+    return said.stdout.strip()

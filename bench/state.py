@@ -1,6 +1,6 @@
 """What each state backend costs: updates per second, and the bytes and the time of its snapshots.
 
-python -m bench.state [--keys 10000,1000000] [--larger-than-heap] [--heap 1g] [--epochs N] [--json]
+python -m bench.state [--keys 10000,1000000] [--larger-than-heap] [--kinds hashmap] [--heap 1g] [--epochs N] [--json]
 
 A count and a sum for each key. First every key is put in, then keys at random are updated; the figures are those of the
 updates alone, whose result goes nowhere. Each backend runs in a Spark of its own, with the same heap. With
@@ -122,6 +122,7 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--keys", default=",".join(map(str, KEYS)))
     options.add_argument("--larger-than-heap", action="store_true")
+    options.add_argument("--kinds", default=",".join(STATES))
     options.add_argument("--heap", default="1g")
     options.add_argument("--epochs", type=int, default=EPOCHS)
     options.add_argument("--json", action="store_true")
@@ -135,7 +136,7 @@ def main() -> None:
     print(f"{'state':22}{'keys':>12}{'updates/s':>12}{'MB per epoch':>14}{'MB on disk':>12}{'snapshot ms':>13}")
     results = []
     for keys in sizes:
-        for kind in STATES:
+        for kind in given.kinds.split(","):
             it = _apart(kind, keys, given.epochs, given.heap)
             results.append(it)
             head = f"{it['state']:22}{it['keys']:12,}"

@@ -11,6 +11,7 @@ import typer
 
 import onceward
 from onceward.cli import jars, kafka, savepoint, snapshot
+from onceward.cli.bench import bench
 from onceward.cli.demo import demo
 from onceward.cli.doctor import doctor
 from onceward.cli.epochs import epochs
@@ -52,6 +53,8 @@ app.command()(simulate)
 app.command()(prove)
 app.command()(textbook)
 app.command()(ui)
+# Its options are told in the repository, where the benchmarks are.
+app.command(add_help_option=False, context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(bench)
 
 
 def _version(asked: bool) -> None:
