@@ -1,4 +1,4 @@
-"""One pipeline: its starts, what happened to it, the epoch in hand, what is in doubt, savepoints and snapshots."""
+"""One pipeline: its starts, what happened to it, the epoch under way, what is in doubt, savepoints and snapshots."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import suppress

@@ -132,7 +132,7 @@ class SinkNow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Current(msgspec.Struct, frozen=True, kw_only=True):
-    """The epoch in hand. `phase`: planning, replaying, voting, deciding, committing."""
+    """The epoch under way. `phase`: planning, replaying, voting, deciding, committing."""
 
     epoch: int
     attempt: int

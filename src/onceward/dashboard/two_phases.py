@@ -1,4 +1,4 @@
-"""The two-phase commit of the epoch in hand: what each sink has been asked for, and where it stands. Pure."""
+"""The two-phase commit of the epoch under way: what each sink has been asked for, and where it stands. Pure."""
 
 from typing import Final
 

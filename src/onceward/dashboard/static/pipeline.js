@@ -1,4 +1,4 @@
-// One pipeline: the epoch in hand, its epochs over time, what happened to it, and what can be gone back to.
+// One pipeline: the epoch under way, its epochs over time, what happened to it, and what can be gone back to.
 import { get, pipelinePath, Poll, Refused } from "./api.js";
 import { EpochPanel } from "./epoch.js";
 import { icon } from "./icons.js";

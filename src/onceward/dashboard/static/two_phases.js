@@ -1,4 +1,4 @@
-// The epoch in hand, sink by sink: who has begun, written, voted and committed. And what is in doubt.
+// The epoch under way, sink by sink: who has begun, written, voted and committed. And what is in doubt.
 import { icon } from "./icons.js";
 import { keyedSection, name, section } from "./parts.js";
 import { h } from "./view.js";
@@ -11,8 +11,8 @@ export function inHand(it) {
   const sinks = current?.sinks ?? (it.sinks ?? []).map((sink) => ({ ...sink, steps: {}, state: "idle" }));
   const ordered = [...sinks].sort((one, other) => Number(one.decides) - Number(other.decides)); // the decider is asked last
   const tries = current?.attempt > 1 ? `, try ${current.attempt}` : "";
-  const title = current ? `Epoch ${count(current.epoch)} in hand${tries}` : "Two-phase commit";
-  return keyedSection("in hand", title, said(it, current),
+  const title = current ? `Epoch ${count(current.epoch)} under way${tries}` : "Two-phase commit";
+  return keyedSection("under way", title, said(it, current),
     ordered.length ? h("div", { class: "scroll" }, h("table", { class: `two-phases ${current ? "" : "idle"}`, "aria-label": "Steps of the two-phase commit" },
       h("thead", null, h("tr", null, h("th", { scope: "col" }, "sink"), STEPS.map(([key, label]) => h("th", { scope: "col", class: key }, label, key === "commit" ? h("span", { class: "about" }, "only forward from here") : null)))),
       h("tbody", null, ordered.map((sink) => sinkRow(sink))))) : null);
