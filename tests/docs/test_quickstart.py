@@ -20,6 +20,7 @@ from support.waiting import eventually
 
 README: Final = Path(__file__).parents[2] / "README.md"
 DEADLINE_S: Final = 400  # half a minute on a quiet machine
+SETUP_S: Final = 600  # everything is fetched
 END: Final = "=== the block has ended ==="
 INSTALLS: Final = "make setup\n. .venv/bin/activate\n"  # what the tests run in; `make setup` made it
 
@@ -58,10 +59,32 @@ def machine(tmp_path: Path) -> Iterator[dict[str, str]]:
 @pytest.mark.timeout(DEADLINE_S + 60)
 def test_who_pastes_the_quickstart_sees_what_it_says(machine: dict[str, str], tmp_path: Path) -> None:
     """I1, A1: a broker, a pipeline, its answer, a kill with -9, another driver, its answer; and a clean stop."""
-    (installs, _), *steps = blocks()
-    assert installs == INSTALLS
-    script = "".join(f"{text}echo '{END}'\n" for text, _ in steps).replace("localhost:9092", machine["BOOTSTRAP"])
     (work := tmp_path / "work").mkdir()
+    paste(machine, work, tmp_path, DEADLINE_S)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(DEADLINE_S + SETUP_S + 60)
+def test_who_pastes_all_of_it_on_empty_caches_sees_what_it_says(machine: dict[str, str], tmp_path: Path) -> None:
+    """I1: in a new clone, with `make setup`, where nothing was fetched before."""
+    (home := tmp_path / "home").mkdir()
+    subprocess.run(["git", "clone", "-q", str(README.parent), str(work := tmp_path / "work")], check=True)
+    machine = {
+        **machine,
+        "PATH": os.environ["PATH"],
+        "XDG_CACHE_HOME": str(home / ".cache"),
+        "PIP_CACHE_DIR": str(home / "pip"),
+        "PYTHON": os.path.realpath(sys.executable),
+    }
+    paste(machine, work, tmp_path, DEADLINE_S + SETUP_S, installs=True)
+
+
+def paste(machine: dict[str, str], work: Path, tmp_path: Path, deadline_s: float, *, installs: bool = False) -> None:
+    """All blocks into one shell; and what they print is what the page says."""
+    (setup, _), *steps = blocks()
+    assert setup == INSTALLS
+    script = "".join(f"{text}echo '{END}'\n" for text, _ in steps).replace("localhost:9092", machine["BOOTSTRAP"])
+    script = f"({setup.splitlines()[0]}) >&2 < /dev/null\n{setup.splitlines()[1]}\n{script}" if installs else script
     with (
         (tmp_path / "said").open("w+") as said,
         subprocess.Popen(
@@ -75,7 +98,7 @@ def test_who_pastes_the_quickstart_sees_what_it_says(machine: dict[str, str], tm
             start_new_session=True,
         ) as shell,
     ):
-        ending = threading.Timer(DEADLINE_S, lambda: processes.send(processes.session(shell.pid), signal.SIGKILL))
+        ending = threading.Timer(deadline_s, lambda: processes.send(processes.session(shell.pid), signal.SIGKILL))
         ending.start()
         try:
             printed, _ = shell.communicate(script)

@@ -101,6 +101,9 @@ COMBINATIONS: Final = {
         "test_*[[]windowed]": "test_operators: windows at three widths",
         "test_*[[]sessions]": "test_operators: windows at three widths",
     },
+    "tests/docs/test_quickstart.py": {
+        "test_who_pastes_all_of_it_*": "the same without `make setup`, which has made what the tests run in",
+    },
     "tests/cli/test_new_command.py": {
         "test_the_projects_own_test_*": "test_quickstart: a first job, killed",
     },
