@@ -109,7 +109,7 @@ class Campaign:
                 reached, until = planned, time.monotonic() + STANDS_STILL_S
             if time.monotonic() > until:
                 self.seen.stuck.append(
-                    f"the end of the input was not reached: no epoch was planned for {STANDS_STILL_S:.0f} s after healing"
+                    f"the end of the input was not reached, and no epoch was planned for {STANDS_STILL_S:.0f} s"
                 )
                 break
             self.seen.look()
