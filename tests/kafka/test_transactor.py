@@ -12,6 +12,8 @@ from kafka.protocol.consumer import OffsetFetchRequest
 from kafka.protocol.producer import EndTxnRequest, InitProducerIdRequest, TxnOffsetCommitRequest
 
 from onceward.epoch.outcome import Outcome, TopicPartition
+from onceward.doctor.cluster import judge_brokers
+from onceward.doctor.finding import Level
 from onceward.errors import (
     BrokerRefused,
     BrokerUnreachable,
@@ -23,6 +25,7 @@ from onceward.errors import (
 from onceward.jars import broker_jars, java_command
 from onceward.kafka import transactor as transactor_module
 from onceward.kafka import wire as wire_module
+from onceward.kafka.cluster_facts import look
 from onceward.kafka.sender import IdentityLost
 from onceward.kafka.transaction import Identity, State
 from onceward.kafka.transactor import Transactor
@@ -504,7 +507,7 @@ class TestOwnBroker:
     def test_a_cluster_without_the_repaired_protocol_is_refused_and_the_named_command_repairs_it(
         self, own: Any
     ) -> None:
-        """C10."""
+        """C10, I5: a start refuses it, and so does the doctor."""
         own.wire.require_transactions()
         features(own.broker, "downgrade", "transaction.version=1")
         wire = own.wire_of(Wire)
@@ -512,6 +515,8 @@ class TestOwnBroker:
             own.eventually(lambda: wire.require_transactions() is not None, "the refusal", 10)
         for named in (own.cluster.bootstrap, "transaction.version 1", "needs 2", "Kafka 4.0", "KIP-890"):
             assert named in str(refused.value)
+        told = judge_brokers(look(wire, []), own.cluster.bootstrap, 60.0)[0]
+        assert (told.level, told.says[:21]) == (Level.RISK, "transaction.version 1")
         named = str(refused.value).partition("kafka-features.sh ")[2].split()
         assert named == ["upgrade", "--feature", "transaction.version=2"]
         features(own.broker, named[0], named[2])
