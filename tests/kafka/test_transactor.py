@@ -11,9 +11,9 @@ import pytest
 from kafka.protocol.consumer import OffsetFetchRequest
 from kafka.protocol.producer import EndTxnRequest, InitProducerIdRequest, TxnOffsetCommitRequest
 
-from onceward.epoch.outcome import Outcome, TopicPartition
 from onceward.doctor.cluster import judge_brokers
 from onceward.doctor.finding import Level
+from onceward.epoch.outcome import Outcome, TopicPartition
 from onceward.errors import (
     BrokerRefused,
     BrokerUnreachable,
