@@ -91,7 +91,7 @@ def test_who_was_killed_needs_a_look_and_who_was_stopped_does_not(look: Look) ->
     page = look(look.served(world)).open()
     expect(page.locator("h1")).to_contain_text("All 3 pipelines are well", timeout=10_000)
     world.pipelines[0].state, world.pipelines[1].state = "stopped", "killed"
-    world.pipelines[1].reason = "process 4711 on batch-7 has ended without a word"
+    world.pipelines[1].reason = "process 4711 on batch-7 has ended without saying so"
     expect(page.locator("h1")).to_contain_text("1 of 3 pipelines needs a look")
     expect(page.locator(".pipelines .row:not(.head)").first).to_contain_text("killed")
 

@@ -72,7 +72,7 @@ def _ended(sign: Sign, holder: Holder) -> State | None:
     if sign.released:
         return State(STOPPED, "it was stopped" if sign.began else "its last start ended before it could go on")
     if sign.process == ENDED:
-        return State(KILLED, f"process {holder.pid} on {holder.host} has ended without a word")
+        return State(KILLED, f"process {holder.pid} on {holder.host} has ended without saying so")
     return None
 
 

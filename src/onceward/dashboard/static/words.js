@@ -112,7 +112,7 @@ export const STATES = {
   damaged: { tone: "bad", means: "Its home holds something that nobody wrote there. Look at the reason before you start it." },
   failed: { tone: "bad", means: "It stopped with an error, and nothing runs." },
   "in doubt": { tone: "open", means: "An epoch may be decided and is not committed everywhere. The next start resolves it." },
-  killed: { tone: "bad", means: "Its process ended without a word. Start it again: it goes on where it was." },
+  killed: { tone: "bad", means: "Its process ended without saying so. Start it again: it goes on where it was." },
   fenced: { tone: "bad", means: "A newer driver took over: this one can add nothing any more." },
   gone: { tone: "bad", means: "Its home is not there any more." },
   recovering: { tone: "busy", means: "It has just taken over, and finds out what its predecessor decided." },
