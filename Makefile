@@ -53,13 +53,13 @@ format: $(STAMP)  ## put the code into shape
 	$(BIN)/ruff check --fix-only -q .
 	$(BIN)/ruff format .
 
-# Two processes that take groups of tests, the longest first: tests/support/timings.py. What runs when: docs/testing.md.
-PYTEST = $(BIN)/python -m pytest -n 2 --dist loadscope --times
+# Three processes, of which one waits at any time, that take groups of tests, the longest first: tests/support/timings.py. What runs when: docs/testing.md.
+PYTEST = $(BIN)/python -m pytest -n 3 --dist loadscope --times
 
 quick: $(STAMP)  ## all tests that need no server and no JVM (under a minute)
 	$(PYTEST) --tier quick $(ARGS)
 
-test: $(STAMP)  ## the tests, on real processes, two at a time (one: ARGS="-n 0"; one room: ARGS=tests/sinks/files)
+test: $(STAMP)  ## the tests, on real processes, three at a time (one: ARGS="-n 0"; one room: ARGS=tests/sinks/files)
 	$(PYTEST) $(ARGS)
 
 test-all: $(STAMP)  ## every combination of kills, sinks and ways to write too (an hour)

@@ -45,7 +45,8 @@ SETS = {
     "postgres-files": ("postgres", "files"),
     "all": ("files", "kafka", "postgres", "delta", "iceberg"),
 }
-SETS["all-sinks-between"] = SETS["all"]  # and at every sink's own vote and commit
+SETS["all-over-tasks"] = SETS["all"]  # written by Spark's tasks instead of the driver
+SETS["all-sinks-between"] = SETS["all"]  # over tasks too, and at every sink's own vote and commit
 SETS["ledger-decides"] = SETS["postgres-files"]  # at the points that depend on who decides
 
 
@@ -57,8 +58,14 @@ def points_of(which: str) -> list[str]:
     if which == "ledger-decides":
         return ["writing", "voted#2", "decided", "resolving", "committed", "replaying", "recorded"]
     points = ["begun", "written", "voted#2", *(["prepared", "marked"] if with_kafka else []), "decided"]
-    points += ["resolving", "committed#2" if which == "all" else "committed", "replaying", "recovered", "recorded"]
-    if which == "all":
+    points += [
+        "resolving",
+        "committed#2" if which.startswith("all") else "committed",
+        "replaying",
+        "recovered",
+        "recorded",
+    ]
+    if which.startswith("all"):
         return [*points, "fenced"]
     return [points[0], "writing", *points[1:]]
 
@@ -163,7 +170,7 @@ def test_every_point_is_killed_at_over_all_sinks_and_over_the_ledgers_decision()
 @pytest.mark.parametrize("which", SETS)
 def test_a_driver_killed_at_every_step_leaves_every_sink_exact(job: Callable[..., Job], which: str) -> None:
     """A7, B3, B4, B5, B9, B10: one pipeline dies at each step of an epoch and of recovery, one after the other."""
-    it = job(SETS[which], 0 if which.startswith("all") else 10 << 20)
+    it = job(SETS[which], 0 if which in {"all-over-tasks", "all-sinks-between"} else 10 << 20)
     for point in points_of(which):
         it.feed()
         it.die_at(point)

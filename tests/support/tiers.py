@@ -61,6 +61,9 @@ COMBINATIONS: Final = {
     },
     "tests/pipeline/test_many_kills.py": {
         "test_a_driver_killed_at_every_step_*[[]kafka-*]": "all sinks together; and without Kafka",
+        "test_a_driver_killed_at_every_step_*[[]all-over-tasks]": (
+            "all sinks, written by the driver; a worker killed while all are written over tasks"
+        ),
         "test_a_driver_killed_at_every_step_*[[]all-sinks-*]": "all sinks, at the second one's vote and commit",
         "test_a_driver_killed_at_every_step_*[[]postgres-files]": "ledger-decides: the same sinks, from the votes on",
         "test_a_zombie_*[[]kafka-postgres-*]": "test_kills: a zombie where Kafka decides",
