@@ -77,12 +77,19 @@ class _Request:
 class Sender:
     """Writes batches of one transaction (or, without a transactional id, of one idempotent producer)."""
 
-    def __init__(self, wire: Wire, identity: Identity, transactional_id: str | None) -> None:
+    def __init__(
+        self,
+        wire: Wire,
+        identity: Identity,
+        transactional_id: str | None,
+        leaders: dict[str, list[int]] | None = None,
+    ) -> None:
+        """`leaders`: of topics, as an earlier sender left them; what turns out to be old is asked for again."""
         self._wire = wire
         self._identity = identity
         self._transactional_id = transactional_id
         self._lanes: dict[TopicPartition, _Lane] = {}
-        self._leaders: dict[str, list[int]] = {}
+        self._leaders: dict[str, list[int]] = leaders if leaders is not None else {}
         self._requests: list[_Request] = []
         self._queued_bytes = 0
 

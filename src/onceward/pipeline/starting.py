@@ -19,6 +19,8 @@ QUICK_LOGS: Final = {
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
     ),
 }
+# Spark describes every plan that it runs, for its web page; the long form takes milliseconds of each epoch.
+SHORT_PLANS: Final = {"spark.sql.ui.explainMode": "simple"}
 ONCE: Final = frozenset({"once", "available-now"})
 
 
@@ -29,7 +31,7 @@ def start_query(
     quick = QUICK_LOGS if checkpoint.startswith("file:") else {}
     if quick:
         write_no_checksums(spark)
-    with settings_of(spark, {**quick, **settings}):
+    with settings_of(spark, {**SHORT_PLANS, **quick, **settings}):
         return writer.option("checkpointLocation", checkpoint).start()
 
 

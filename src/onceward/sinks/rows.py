@@ -8,7 +8,7 @@ must be named by the try that wrote it: only what the returned reports name coun
 import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
@@ -21,13 +21,16 @@ from pyspark.sql.types import ArrayType, BinaryType, DataType, MapType, StructFi
 from onceward.epoch.contract import EpochContext
 from onceward.epoch.outcome import MODULUS, Outcome, PartitionOutcome
 from onceward.errors import InvalidRows, OncewardError, revive
+from onceward.sinks.collecting import Collector, Selection
 from onceward.sinks.parcel import Parcel, packed
 
 HASH: Final = "__onceward_hash"
 SMALL_EPOCH_BYTES: Final = 10 << 20
 PLACE: Final = "__onceward_place"
-LEAST_ROWS: Final = 1000  # that a partition may always give
+LEAST_ROWS: Final = 1024  # that a partition may always give
 ASSUMED_ROW_BYTES: Final = 250  # until an epoch has shown how large its rows are
+# The lower 33 bits of Spark's id are the row's place in its partition.
+PLACED: Final = ("*", f"monotonically_increasing_id() & {(1 << 33) - 1}L as {PLACE}")
 # Everything that tells two values apart: fields that are null, and times to the microsecond.
 _AS_TEXT: Final = (
     "map('ignoreNullFields', 'false', 'timestampFormat', 'yyyy-MM-dd\\'T\\'HH:mm:ss.SSSSSSXXX', "
@@ -52,6 +55,9 @@ class Size:
     _bytes_per_input: float = float(ASSUMED_ROW_BYTES)
     _without_input: float = 0.0  # bytes written by epochs that had no input
     _row_bytes: float = float(ASSUMED_ROW_BYTES)  # of a row written
+    _partitions: int = 0  # that Spark may compute them in, once it was asked
+    _placed: Selection = field(default_factory=lambda: Selection(PLACED))
+    _collector: Collector = field(default_factory=Collector)
 
     def is_small(self, context: EpochContext) -> bool:
         """Only where the sources tell how many records the epoch has."""
@@ -82,9 +88,7 @@ class Size:
             return None
         began = time.monotonic()
         bound = self._rows_per_partition(rows)
-        # The lower 33 bits of Spark's id are the row's place in its partition.
-        place = f"monotonically_increasing_id() & {(1 << 33) - 1}L"
-        table = rows.selectExpr("*", f"{place} as {PLACE}").where(f"{PLACE} <= {bound}").toArrow()
+        table = self._collector.table(self._placed.of(rows).where(f"{PLACE} <= {bound}"))
         places, found = table.column(PLACE), table.drop_columns([PLACE])
         if found.num_rows > bound and pc.max(places).as_py() >= bound:
             return None
@@ -95,12 +99,16 @@ class Size:
         return found
 
     def _rows_per_partition(self, rows: DataFrame) -> int:
-        """What a small epoch has, shared out evenly, and not too few for partitions of uneven size."""
-        spark = rows.sparkSession
-        partitions = max(
-            int(spark.conf.get("spark.sql.shuffle.partitions") or 1), spark.sparkContext.defaultParallelism
-        )
-        return max(int(self.small_epoch_bytes / self._row_bytes / partitions), LEAST_ROWS)
+        """What a small epoch has, shared out evenly, and not too few for partitions of uneven size.
+
+        A power of two, for it stands in the query: Spark writes and compiles its code anew for each number in it.
+        """
+        if not self._partitions:
+            spark = rows.sparkSession
+            shuffled = int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
+            self._partitions = max(shuffled, spark.sparkContext.defaultParallelism)
+        rows_each = max(int(self.small_epoch_bytes / self._row_bytes / self._partitions), LEAST_ROWS)
+        return 1 << (rows_each.bit_length() - 1)
 
 
 def run(rows: DataFrame, context: EpochContext, size: Size, work: Work) -> list[Report]:

@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import ArrayType, BinaryType, DataType, IntegerType, StringType, StructType, TimestampType
 
 from onceward.errors import InvalidRows
+from onceward.sinks.collecting import Selection
 from onceward.sinks.kafka.encoding import HASH
 
 _BYTES: Final = (StringType, BinaryType)
@@ -26,14 +27,14 @@ class KafkaRows:
         """`prefix`: of the topics that rows name themselves."""
         self._default_topic = default_topic
         self._prefix = prefix
-        self._expressions: dict[str, list[str]] = {}
+        self._selections: dict[str, Selection] = {}
 
     def of(self, rows: DataFrame) -> DataFrame:
         """Exactly the columns that are there, checked, and the row's hash."""
         schema = rows._jdf.schema().catalogString()  # noqa: SLF001 - a tenth of the cost of rows.schema
-        if schema not in self._expressions:
-            self._expressions[schema] = self._expressions_for(rows)
-        return rows.selectExpr(*self._expressions[schema])
+        if schema not in self._selections:
+            self._selections[schema] = Selection(self._expressions_for(rows))
+        return self._selections[schema].of(rows)
 
     def _expressions_for(self, rows: DataFrame) -> list[str]:
         types = {field.name.lower(): (field.name, field.dataType) for field in rows.schema.fields}

@@ -74,6 +74,7 @@ class KafkaSink(TransactionalKafka):
         self._rows = KafkaRows(topic, copies.copy_prefix())
         self._catalog = Catalog()
         self._catalog_read_at = 0.0
+        self._leaders: dict[str, list[int]] = {}  # as old as the catalog
         self._idempotent: IdempotentProducer | None = None
         self.dead_letters = dead_letters
         self._copy_prefix = copies.copy_prefix()
@@ -202,7 +203,7 @@ class KafkaSink(TransactionalKafka):
 
     def _write_here(self, context: EpochContext, table: pa.Table) -> Outcome:
         """The short way: encode and send from the driver what was collected. Repeated tasks do no harm here."""
-        sender = Sender(self.wire, self.identity, self._transactional_id())
+        sender = Sender(self.wire, self.identity, self._transactional_id(), self._leaders)
         parts: list[tuple[TopicPartition, PartitionOutcome]] = []
         for place, batch in self._encoder().encode(table):
             sender.send(place, batch.payload, batch.count)
@@ -240,7 +241,7 @@ class KafkaSink(TransactionalKafka):
         if force or now - self._catalog_read_at > CATALOG_AGE_S:
             before = self._catalog.topics
             names = {*before, *self.named_topics}
-            self._catalog = Catalog()
+            self._catalog, self._leaders = Catalog(), {}
             self._catalog.look_up(self.wire, names)
             self._catalog_read_at = now
             for name, found in self._catalog.topics.items():

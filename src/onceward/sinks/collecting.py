@@ -1,0 +1,70 @@
+"""Rows of a small epoch, collected as Arrow with few calls into the JVM.
+
+Each call costs part of a millisecond, and so does letting go of what it returned. PySpark's own `selectExpr` makes a
+list of expressions in the JVM, one call for each; its `toArrow` asks for settings, parses the schema and notes the line
+of Python that asked. Epochs of one pipeline look alike: expressions and schemas are kept from one to the next.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Final, cast
+
+import pyarrow as pa
+from pyspark.errors.exceptions.captured import unwrap_spark_exception
+from pyspark.sql import DataFrame
+from pyspark.sql.pandas.serializers import ArrowCollectSerializer
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.util import _load_from_socket
+
+KEPT: Final = 16  # expressions and schemas; a pipeline has a few, and they may change with its files
+
+# ruff: noqa: SLF001 - PySpark has no public way to its own JVM objects
+
+
+class Selection:
+    """The same expressions, selected from one epoch's frame after the other."""
+
+    def __init__(self, expressions: Sequence[str]) -> None:
+        self.expressions = tuple(expressions)
+        self._known: tuple[Any, Any] | None = None  # the gateway that they were handed to, and what became of them
+
+    def of(self, rows: DataFrame) -> DataFrame:
+        gateway = rows.sparkSession.sparkContext._gateway
+        if self._known is None or self._known[0] is not gateway:
+            self._known = gateway, cast("Any", rows)._jseq(list(self.expressions))
+        return DataFrame(rows._jdf.selectExpr(self._known[1]), rows.sparkSession)
+
+
+class Collector:
+    """Collects frames, most of which look like one before."""
+
+    def __init__(self) -> None:
+        self._schemas: dict[str, pa.Schema] = {}
+
+    def table(self, rows: DataFrame) -> pa.Table:
+        """What `rows.toArrow()` returns."""
+        schema = self._schema(rows)
+        batches = _collected(rows)
+        return pa.Table.from_batches(batches).cast(schema) if batches else schema.empty_table()
+
+    def _schema(self, rows: DataFrame) -> pa.Schema:
+        described = rows._jdf.schema().json()
+        if described not in self._schemas:
+            while len(self._schemas) >= KEPT:
+                del self._schemas[next(iter(self._schemas))]
+            self._schemas[described] = to_arrow_schema(
+                rows.schema, error_on_duplicated_field_names_in_struct=True, timezone="UTC"
+            )
+        return self._schemas[described]
+
+
+def _collected(rows: DataFrame) -> list[pa.RecordBatch]:
+    """In the order of the rows: batches come as they are ready, and then their order."""
+    served = rows._jdf.collectAsArrowToPython()
+    port, secret, server = served[0], served[1], served[2]
+    try:
+        with _load_from_socket((port, secret), cast("Any", ArrowCollectSerializer)()) as stream:
+            *batches, order = list(stream)
+    finally:
+        with unwrap_spark_exception():
+            server.getResult()  # waits for the thread that serves, and raises what it met
+    return [batches[index] for index in order]
