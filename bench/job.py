@@ -3,8 +3,9 @@
     python -m bench.job SYSTEM --bootstrap B --folder D
 
 SYSTEM: onceward, onceward-preserve, onceward-lz4, onceward-shuffle (tasks ship batches to a partition's one writer, as
-on a cluster), spark (Spark's own Kafka sink at its defaults), spark-tuned (the same under the settings that Onceward
-uses). It reads requests from standard input, one JSON object in a line, and answers each with one (bench/workers.py).
+on a cluster), onceward-standby (onceward, of which a second process waits for the first one's end), spark (Spark's own
+Kafka sink at its defaults), spark-tuned (the same under the settings that Onceward uses). It reads requests from
+standard input, one JSON object in a line, and answers each with one (bench/workers.py).
 """
 
 import argparse
@@ -21,9 +22,12 @@ from bench import targets
 from bench.answering import Answers, answer_all
 from bench.content import BLOCK, DIGITS, KEY_BYTES, KEYS, SPREAD, STEP
 from onceward.jars import connector_jars
+from onceward.pipeline.warming import warm_up
 from onceward.sinks.kafka import sink as kafka_sink
 
-SYSTEMS = ("onceward", "onceward-shuffle", "onceward-preserve", "onceward-lz4", "spark", "spark-tuned")
+SYSTEMS = (
+    "onceward", "onceward-shuffle", "onceward-preserve", "onceward-lz4", "onceward-standby", "spark", "spark-tuned",
+)  # fmt: skip
 Running = ow.Query | StreamingQuery
 
 
@@ -127,10 +131,12 @@ class Job:
                 compression="lz4" if self.system.endswith("lz4") else "none",
                 **({"small_epoch_bytes": asked["small_epoch_bytes"]} if "small_epoch_bytes" in asked else {}),
             )
-            pipeline = ow.Pipeline(home.name, home=home, source=frame, guarantee=asked.get("guarantee", "exactly-once"))
-            return pipeline.to(sink, rows=lambda batch: batch.select(*columns)).start(
-                trigger="once" if once else interval
-            )
+            rows, guarantee = frame.select(*columns), asked.get("guarantee", "exactly-once")
+            pipeline = ow.Pipeline(home.name, home=home, source=rows, guarantee=guarantee).to(sink)
+            if asked.get("standby"):
+                warm_up(self.spark)
+                pipeline.stand_by()
+            return pipeline.start(trigger="once" if once else interval)
         writer = frame.select("key", "value").writeStream.format("kafka")
         writer = writer.option("kafka.bootstrap.servers", self.bootstrap).option("topic", target)
         writer = writer.option("checkpointLocation", str(home))

@@ -11,6 +11,7 @@ import argparse
 import json
 import statistics
 import tempfile
+import time
 from collections.abc import Iterable
 from contextlib import closing
 from pathlib import Path
@@ -55,11 +56,11 @@ def measure(seconds: float, rate: int) -> dict[str, Any]:
         topics = Topics(broker.bootstrap)
         source, target = topics.new(), topics.new()
         frame = ow.read_kafka(spark, broker.bootstrap, topics=[source])
-        pipeline = ow.Pipeline("timeline", home=Path(folder) / "home", source=frame)
-        pipeline.to(ow.KafkaSink(broker.bootstrap, topic=target), rows=lambda batch: batch.select("key", "value"))
+        pipeline = ow.Pipeline("timeline", home=Path(folder) / "home", source=frame.select("key", "value"))
+        pipeline.to(ow.KafkaSink(broker.bootstrap, topic=target))
         with closing(topics.wire), pipeline.start() as query:
             with feeding(broker.bootstrap, source, rate, seconds):
-                pass
+                time.sleep(seconds)  # the load's own length
             query.process_all_available()
             entries = list(query.epochs)
             progress = [it for it in query.spark_query.recentProgress if it["numInputRows"]][WARM_UP_EPOCHS:]

@@ -5,7 +5,7 @@ import pytest
 from pyspark.errors import SparkRuntimeException
 from pyspark.sql import DataFrame, SparkSession
 
-from onceward.sinks.collecting import KEPT, Collector, Selection
+from onceward.sinks.collecting import KEPT, Collector, Selection, arrow_schema, collect_as_planned
 
 COLUMNS = (
     "id",
@@ -32,6 +32,12 @@ def test_every_type_and_the_order_of_rows_are_kept(rows: DataFrame) -> None:
     assert found.column("id").to_pylist() == list(range(1000))
 
 
+def test_without_a_query_of_its_own_a_frame_gives_the_same(rows: DataFrame) -> None:
+    schema = arrow_schema(rows)
+    assert collect_as_planned(rows, schema).equals(rows.toArrow())
+    assert collect_as_planned(rows.where("id < 0"), schema).num_rows == 0
+
+
 def test_without_rows_the_columns_are_there(rows: DataFrame) -> None:
     found = Collector().table(rows.where("id < 0"))
     assert found.num_rows == 0
@@ -53,6 +59,8 @@ def test_what_fails_in_a_task_is_told_as_pyspark_tells_it(spark: SparkSession) -
         rows.toArrow()
     with pytest.raises(SparkRuntimeException, match="seven"):
         Collector().table(rows)
+    with pytest.raises(SparkRuntimeException, match="seven"):
+        collect_as_planned(rows, arrow_schema(rows))
 
 
 def test_the_same_expressions_serve_one_frame_after_the_other(spark: SparkSession) -> None:

@@ -1,4 +1,4 @@
-"""Which tests run when (docs/testing.md): `--tier quick`, `--tier test` (what plain pytest runs) and `--tier all`.
+"""Which tests run when (docs/testing.md): `--tier quick`, `test` (what plain pytest runs), `all`, and `rest`.
 
 Every test is in exactly one of three places, so none can be in none: it is pure, or it needs a real server, or it is a
 combination of what others show already and is listed here, with its witness in `make test`.
@@ -13,6 +13,7 @@ from typing import Any, Final
 import pytest
 
 TIERS: Final = ("quick", "test", "all")  # each holds the one before it
+REST: Final = "rest"  # of "all", what is not in "test"
 SERVERS: Final = frozenset({"broker", "cluster", "drivers", "own", "own_kafka", "postgres", "spark", "stack"})
 STARTS_A_SERVER: Final = frozenset({"java", "spark-submit", "initdb", "pg_ctl", "postgres"})
 
@@ -154,8 +155,9 @@ COMBINATIONS: Final = {
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--tier",
-        choices=TIERS,
-        help="quick: without servers; test: with them (unless told otherwise); all: every combination too",
+        choices=(*TIERS, REST),
+        help="quick: without servers; test: with them (unless told otherwise); all: every combination too; rest: the "
+        "combinations alone",
     )
 
 
@@ -189,7 +191,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         _require_matched(items)
     named = any("::" in argument for argument in config.args)  # who names a test wants it
     wanted: str = config.getoption("--tier") or ("all" if named else "test")
-    tiers = TIERS[: TIERS.index(wanted) + 1]
+    tiers = TIERS[-1:] if wanted == REST else TIERS[: TIERS.index(wanted) + 1]
     left_out = [item for item in items if tier_of(item) not in tiers]
     if left_out:
         config.hook.pytest_deselected(items=left_out)

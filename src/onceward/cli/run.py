@@ -36,6 +36,10 @@ def run(
     take_over: Annotated[
         bool, typer.Option("--take-over", help="Fence a living driver of the same home at once.")
     ] = False,
+    standby: Annotated[
+        bool,
+        typer.Option("--standby", help="Wait with Spark up while another driver runs, and take over when it ends."),
+    ] = False,
     trust_ledger: Annotated[
         bool, typer.Option("--trust-ledger", help="Go on from the ledger where a sink has lost its marker.")
     ] = False,
@@ -85,6 +89,11 @@ def run(
             "--restart would repeat what is to be done once: --from, --take-over, --trust-ledger, --in-doubt, "
             "--replan and --accept-lost-input go without it. Start once with them, stop, then use --restart."
         )
+    if standby and (once or savepoint or take_over or trust_ledger or in_doubt or replan or accept_lost_input):
+        raise typer.BadParameter(
+            "--standby waits for another driver to end, maybe for days: what a person decides knowingly, and --once, "
+            "go without it"
+        )
     chosen = settings(conf, packages, driver_memory)
     if restart and not is_supervised():
         raise typer.Exit(supervise(own_command(), restart_limit, logs.reporting(log_level, log_format)))
@@ -123,6 +132,7 @@ def run(
                 ended = host.run(
                     pipelines,
                     restores=restores,
+                    standby=standby,
                     trigger="once" if once else trigger,
                     take_over=take_over,
                     trust_ledger=trust_ledger,

@@ -110,6 +110,34 @@ def fenced_first(term: Term) -> Iterator[None]:
         raise
 
 
+@dataclass(slots=True)
+class Watcher:
+    """Looks at a home's holder, now and again, on the observer's own clock."""
+
+    storage: Storage
+    is_dead: Callable[[Holder], bool]
+    clock: Callable[[], float]
+    holder: Holder | None = None
+    moved: bool = False  # its counter, while we looked: it is alive
+    _seen: tuple[int, int] | None = None
+    _since: float = 0.0
+
+    def vacant(self) -> bool:
+        """Look: nobody holds it, or the holder let go, is dead, or has not moved its counter for a whole lease."""
+        self.holder = newest_holder(self.storage)
+        beat = read_beat(self.storage, self.newest)
+        if self._seen != (self.newest, beat.count):
+            self.moved = self._seen is not None
+            self._seen, self._since = (self.newest, beat.count), self.clock()
+        free = self.holder is None or beat.released or self.is_dead(self.holder)
+        return free or self.clock() - self._since >= LEASE_S
+
+    @property
+    def newest(self) -> int:
+        """The term that was seen last; 0 before the first."""
+        return self.holder.term if self.holder is not None else 0
+
+
 def acquire(
     storage: Storage,
     describe: Callable[[int], Holder],
@@ -121,31 +149,24 @@ def acquire(
     report: Callable[[str], None] = lambda _: None,
 ) -> Term:
     """Claim the next term, waiting for a holder's lease to run out; `HomeInUse` if it lives on."""
-    began = clock()
-    watched: tuple[int, int] | None = None
-    moved_at, alive, told = began, False, False
+    began, told = clock(), False
+    watcher = Watcher(storage, is_dead, clock)
     while True:
-        holder = newest_holder(storage)
-        number = holder.term if holder else 0
-        beat = read_beat(storage, number)
-        if watched != (number, beat.count):
-            alive = watched is not None
-            watched, moved_at = (number, beat.count), clock()
-        free = holder is None or beat.released or take_over or is_dead(holder)
-        if not free and not told:
-            report(f"the home is held by {holder}; waiting for its lease")
-            told = True
-        if free or clock() - moved_at >= LEASE_S:
-            claimed = describe(number + 1)
-            if storage.claim(f"{FOLDER}/{number + 1:06d}.json", seal(claimed)):
-                term = Term(storage, number + 1, claimed)
+        if watcher.vacant() or take_over:
+            number = watcher.newest + 1
+            claimed = describe(number)
+            if storage.claim(f"{FOLDER}/{number:06d}.json", seal(claimed)):
+                term = Term(storage, number, claimed)
                 term.renew()
-                _forget(storage, number - 20)
+                _forget(storage, number - 21)
                 return term
             continue  # somebody else was quicker: watch them
-        if alive and clock() - began >= WAIT_S:
+        if not told:
+            report(f"the home is held by {watcher.holder}; waiting for its lease")
+            told = True
+        if watcher.moved and clock() - began >= WAIT_S:
             raise HomeInUse(
-                f"the home is in use by {holder}, which is alive. Stop it first, or start with --take-over "
+                f"the home is in use by {watcher.holder}, which is alive. Stop it first, or start with --take-over "
                 "(take_over=True) to fence it and take its place at once."
             )
         sleep(POLL_S)

@@ -4,6 +4,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any, Final, TypeVar
 
 from pyspark.sql import DataFrame
 
@@ -15,19 +16,24 @@ from onceward.pipeline.enrichment import Enrichment
 from onceward.pipeline.letters import Letters
 from onceward.sinks.rows import digest
 
+T = TypeVar("T")
+NOT_TOLD: Final[Future[int | None]] = Future()
+NOT_TOLD.set_result(None)
 Transform = Callable[[DataFrame, Mapping[str, DataFrame]], DataFrame]  # of a batch and of what was looked up for it
+
+Shape = Callable[[DataFrame, Mapping[str, DataFrame]], Any]  # the same, or into what its sink takes in a frame's place
 
 
 @dataclass(frozen=True, slots=True)
 class Shaping:
     """How one pipeline's batches become its sinks' rows."""
 
-    transforms: Mapping[str, Transform]
+    transforms: Mapping[str, Shape]
     shared: bool  # more than one looks at the batch, so it is computed once and kept
     letters: Letters | None = None  # what the Kafka sink carries of skipped records
     enrichment: Enrichment | None = None
     rows_dropped: Callable[[], int] = lambda: 0
-    rows_read: Callable[[], int | None] = lambda: None
+    rows_read: Callable[[], "Future[int | None]"] = lambda: NOT_TOLD
     joining: Callable[[Collection[str]], None] = lambda _: None  # told the topics that an epoch reads
     at_once: bool = False  # one job looks at the batch twice, so it is computed before that
     look_at: Callable[[Mapping[str, DataFrame]], None] = lambda _: None  # shown each sink's rows before they are used
@@ -35,12 +41,12 @@ class Shaping:
     @classmethod
     def of(
         cls,
-        transforms: Mapping[str, Transform],
+        transforms: Mapping[str, Shape],
         sinks: Mapping[str, TwoPhaseCommitSink],
         enrichment: Enrichment | None,
         letters: Letters | None,
         rows_dropped: Callable[[], int],
-        rows_read: Callable[[], int | None] = lambda: None,
+        rows_read: Callable[[], "Future[int | None]"] = lambda: NOT_TOLD,
         joining: Callable[[Collection[str]], None] = lambda _: None,
         *,
         look_twice: bool = False,
@@ -68,6 +74,7 @@ class SparkBatch:
     frame: DataFrame
     shaping: Shaping
     tables: Mapping[str, DataFrame] = field(default_factory=dict)  # what was looked up
+    _read: "Future[int | None]" = field(default_factory=lambda: NOT_TOLD)
 
     def prepare(self, epoch: int, positions: Positions) -> None:
         """Look up, or take what an earlier try of this epoch has looked up."""
@@ -84,6 +91,7 @@ class SparkBatch:
                 rows[letters.sink] = letters.added(rows[letters.sink], context.skipped)
             self.shaping.look_at(rows)
             yield rows
+        self._read = self.shaping.rows_read()  # counted while the epoch is decided
 
     def count(self, rows: DataFrame) -> Outcome:
         """Run them into a digest."""
@@ -91,7 +99,7 @@ class SparkBatch:
 
     def rows_read(self) -> int | None:
         """Spark's own count."""
-        return self.shaping.rows_read()
+        return self._read.result()
 
     def late_rows(self) -> int:
         """Spark's own count, where it matters."""
@@ -112,6 +120,10 @@ class BackgroundThread:
     def submit(self, work: Callable[[], None]) -> Future[None]:
         """Begin with it, or queue it."""
         return self._pool.submit(work)
+
+    def ask(self, question: Callable[[], T]) -> Future[T]:
+        """The same, for an answer."""
+        return self._pool.submit(question)
 
     def close(self) -> None:
         """Wait for all of it."""

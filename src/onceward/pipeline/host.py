@@ -11,12 +11,13 @@ from py4j.protocol import Py4JError
 
 from onceward.epoch.recovery import InDoubt
 from onceward.epoch.runner import Stopping
-from onceward.errors import SavepointUnusable
+from onceward.errors import HomeInUse, SavepointUnusable
 from onceward.pipeline.pipeline import Pipeline
 from onceward.pipeline.query import Query
 from onceward.pipeline.restores import place_of
 from onceward.pipeline.stop_signals import stop_signals
 from onceward.pipeline.user_file import load, load_module, require_pipelines
+from onceward.pipeline.warming import warm_up
 from onceward.savepoint.manifest import load as load_savepoint
 from onceward.watching.sight import Sight
 
@@ -77,23 +78,29 @@ def run(
     report: Callable[[str], None],
     look: Callable[[list[Sight]], None] = lambda _: None,
     restores: Mapping[str, Restores] | None = None,
+    standby: bool = False,
     **starting: Unpack[Starting],
 ) -> Ended:
     """Start all, wait, stop all cleanly at a signal or when one fails; a failure is raised.
 
-    `look` is called every now and then with what is to be seen of them. `starting`: what `Pipeline.start` takes
-    besides.
+    `look` is called every now and then with what is to be seen of them. standby: start each when nobody else drives it
+    any more. `starting`: what `Pipeline.start` takes besides.
     """
     queries: list[Query] = []
     with stop_signals(report, lambda: "; ".join(f"{it.name}: {it.waited_for}" for it in queries)) as asked:
         try:
+            stop = asked.event.is_set
+            pipelines = list(pipelines)
+            if standby:
+                warm_up(pipelines[0].source.sparkSession)
             for pipeline in pipelines:
-                report(f"{pipeline.name}: starting ({pipeline.guarantee})")
+                report(f"{pipeline.name}: {'standing by' if standby else 'starting'} ({pipeline.guarantee})")
                 restore = (restores or {}).get(pipeline.name, Restores())
-                stop = asked.event.is_set
-                queries.append(
-                    pipeline.start(trigger=trigger, report=report, asked_to_stop=stop, **starting, **restore)
-                )
+
+                def start(pipeline: Pipeline = pipeline, restore: Restores = restore) -> Query:
+                    return pipeline.start(trigger=trigger, report=report, asked_to_stop=stop, **starting, **restore)
+
+                queries.append(_in_turn(pipeline, start, report, stop) if standby else start())
             _watch(queries, asked.event, look)
         except Stopping:
             pass  # while a start waited for something
@@ -104,6 +111,18 @@ def run(
     if failures:
         raise failures[0]
     return Ended(asked.name or "finished", queries)
+
+
+def _in_turn(
+    pipeline: Pipeline, start: Callable[[], Query], report: Callable[[str], None], asked_to_stop: Callable[[], bool]
+) -> Query:
+    """Start it when its home is free; if another standby was quicker, stand by for that one."""
+    while True:
+        pipeline.stand_by(report=report, asked_to_stop=asked_to_stop)
+        try:
+            return start()
+        except HomeInUse as in_use:
+            report(str(in_use))
 
 
 def _watch(queries: list[Query], asked: threading.Event, look: Callable[[list[Sight]], None]) -> None:

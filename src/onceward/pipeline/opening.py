@@ -22,6 +22,7 @@ from onceward.epoch.ledger import Ledger
 from onceward.epoch.patience import Patience
 from onceward.epoch.recovery import Consent
 from onceward.epoch.runner import Stopping
+from onceward.epoch.storage import LocalStorage
 from onceward.epoch.takeover import TakenOver, TakeOver
 from onceward.pipeline.explaining import line_of, own_failure
 from onceward.pipeline.lease import LeaseKeeper, is_dead, this_process
@@ -30,6 +31,7 @@ from onceward.pipeline.lost_input import is_lost_input
 Restore: TypeAlias = Callable[[terms.Term], Deed]
 FINAL: Final = (*errors.FINAL, AnalysisException)
 ASK_S: Final = 0.1
+STANDBY_POLL_S: Final = 0.5  # where each look goes over a network
 
 
 @dataclass(slots=True)
@@ -81,6 +83,22 @@ def take_over(
     except BaseException:
         _let_go(sinks, lease)
         raise
+
+
+def stand_by(home: Home, *, report: Callable[[str], None], asked_to_stop: Callable[[], bool]) -> None:
+    """Wait until nobody drives the home, however long that is. Nothing is claimed: somebody else may be quicker."""
+    watcher = terms.Watcher(home.storage, is_dead, time.monotonic)
+    pause_s = terms.POLL_S if isinstance(home.storage, LocalStorage) else STANDBY_POLL_S
+    told: terms.Holder | None = None
+    while not watcher.vacant():
+        if watcher.holder != told:
+            told = watcher.holder
+            report(f"standing by: the home is held by {told}")
+        if asked_to_stop():
+            raise Stopping("the standby was asked to stop")
+        time.sleep(pause_s)
+    if told is not None:
+        report(f"{told} holds the home no more: taking over")
 
 
 def _coordinator(

@@ -23,13 +23,15 @@ from onceward.epoch.term import fenced_first
 from onceward.errors import ConfigurationError, SinkNotTransactional
 from onceward.lookups import Lookup
 from onceward.lookups.kept import KeptLookups
-from onceward.pipeline import finding, skipping
+from onceward.pipeline import finding, opening, skipping
+from onceward.pipeline.ahead import Ahead, shaped_ahead
 from onceward.pipeline.batch import BackgroundThread, Shaping, Transform, in_foreach_batch
 from onceward.pipeline.counted_rows import rows_dropped, rows_read
 from onceward.pipeline.enrichment import Enrichment
 from onceward.pipeline.explaining import usable_home
 from onceward.pipeline.finding import Poison
 from onceward.pipeline.first_start import require_first_positions
+from onceward.pipeline.foreach_batch import for_each_batch
 from onceward.pipeline.hadoop import delete, open_home
 from onceward.pipeline.in_memory import place_of
 from onceward.pipeline.letters import Letters
@@ -96,6 +98,7 @@ class Pipeline:
     patience: str | float = DEFAULT_PATIENCE
     sinks: dict[str, TwoPhaseCommitSink] = field(default_factory=dict, init=False)
     _transforms: dict[str, Transform] = field(default_factory=dict, init=False)
+    _as_they_are: set[str] = field(default_factory=set, init=False)  # sinks without `rows=`
     _dead_letters: bool = field(default=False, init=False)
     _look_twice: bool = field(default=False, init=False)
 
@@ -119,6 +122,7 @@ class Pipeline:
     def to(self, sink: TwoPhaseCommitSink, rows: Rows | None = None, *, name: str | None = None) -> Self:
         """One more place for the rows; `rows` turns each epoch's DataFrame into the sink's columns.
 
+        Without it the source's columns are written as they are, which costs less: see docs/pipelines.md.
         With two parameters, `rows` also gets what the pipeline's lookup has found: DataFrames by name.
         All sinks of a pipeline commit together. `name` tells two of a kind apart, for ever: markers carry it.
         """
@@ -135,6 +139,8 @@ class Pipeline:
                 f"pipeline {self.name!r} has a sink {name!r} already; give this one a name of its own: "
                 f".to(..., name='{name}-2')"
             )
+        if rows is None:
+            self._as_they_are.add(name)
         rows = rows or as_is
         require_usable_rows(rows, sink=name, pipeline=self.name, has_lookup=self.lookup is not None)
         if (letters := dead_letter_topic(rows)) is not None:
@@ -222,6 +228,16 @@ class Pipeline:
         home = open_home(place_of(self.home, self.name), self.source.sparkSession)
         return finding.find(self, home, self._transforms, look_twice=self._look_twice, report=report)
 
+    def stand_by(
+        self, *, report: Callable[[str], None] = lambda _: None, asked_to_stop: Callable[[], bool] = lambda: False
+    ) -> None:
+        """Wait, with Spark up, until nobody drives the home. Then `start`; another one may still be quicker.
+
+        A driver that dies on this machine is noticed at once, elsewhere when its lease has run out.
+        """
+        home = open_home(place_of(self.home, self.name), self.source.sparkSession)
+        opening.stand_by(home, report=report, asked_to_stop=asked_to_stop)
+
     @observed
     @usable_home
     def start(
@@ -256,7 +272,8 @@ class Pipeline:
         if in_doubt not in {None, "committed", "aborted"}:
             raise ConfigurationError("in_doubt is 'committed' or 'aborted'")
         require_sound(self, dead_letters=self._dead_letters, accept_lost_input=accept_lost_input)
-        writer = self._writer(self.source, trigger)
+        ahead = shaped_ahead(self.source, self.sinks, self._as_they_are)
+        writer = self._writer(ahead.source if ahead is not None else self.source, trigger)
         shape = shape_of(self.source, self.output_mode, self.state)
         require_protobuf(shape)
         require_workers(spark.sparkContext, self.sinks.values(), self.home if shape.operators else None, report)
@@ -302,8 +319,9 @@ class Pipeline:
                 query_shape.write_if_changed(opened.home.storage, shape)
                 if opened.taken.skips:
                     report(skipping.told(opened.taken.skips))
+                    ahead = None  # each batch may get dead letters of its own
                     writer = self._writer(skipping.without(self.source, opened.taken.skips), trigger)
-                return self._run(opened, writer, Telling(self.source, opened, openlineage))
+                return self._run(opened, writer, ahead, Telling(self.source, opened, openlineage))
         except BaseException:
             opened.close()
             raise
@@ -311,13 +329,14 @@ class Pipeline:
     def _writer(self, source: DataFrame, trigger: str | None) -> DataStreamWriter:
         return triggered(source.writeStream.queryName(self.name).outputMode(self.output_mode), trigger)
 
-    def _run(self, opened: Opened, writer: DataStreamWriter, telling: Telling) -> Query:
+    def _run(self, opened: Opened, writer: DataStreamWriter, ahead: Ahead | None, telling: Telling) -> Query:
         if opened.taken.coordinator.patience is not None:
             opened.taken.coordinator.patience.seconds = float(self.patience)  # from now on every address is known
         enrichment = self._enrichment(opened)
+        beside = BackgroundThread("onceward-ledger")
         runner = EpochRunner(
             opened.taken,
-            BackgroundThread("onceward-ledger"),
+            beside,
             opened.stop,
             clock=time.monotonic,
             now=now,
@@ -328,18 +347,20 @@ class Pipeline:
         started: Future[StreamingQuery] = Future()
         dropped = (lambda: rows_dropped(started.result(START_S))) if self.on_late_rows == "fail" else lambda: 0
         joining = JoiningTopics(self.source, opened.home.storage)
+        if ahead is not None:
+            telling.look_at({ahead.sink: self.source})
         shaping = Shaping.of(
-            self._transforms,
+            self._transforms if ahead is None else ahead.transforms(),
             self.sinks,
             enrichment,
             self._letters(),
             dropped,
-            lambda: rows_read(started.result(START_S)),
+            lambda: beside.ask(lambda: rows_read(started.result(START_S))),
             joining.note,
             look_twice=self._look_twice,
-            look_at=telling.look_at,
+            look_at=telling.look_at if ahead is None else lambda _: None,
         )
-        each = writer.foreachBatch(in_foreach_batch(runner, shaping))
+        each = for_each_batch(writer, self.source.sparkSession, in_foreach_batch(runner, shaping))
         checkpoint = opened.taken.checkpoint
         state_schemas.follow(opened.home.storage, checkpoint.folder, checkpoint.location)
         settings = self.state.settings() if self.state is not None else {}

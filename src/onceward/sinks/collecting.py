@@ -5,8 +5,9 @@ list of expressions in the JVM, one call for each; its `toArrow` asks for settin
 of Python that asked. Epochs of one pipeline look alike: expressions and schemas are kept from one to the next.
 """
 
-from collections.abc import Sequence
-from typing import Any, Final, cast
+import struct
+from collections.abc import Iterator, Sequence
+from typing import IO, Any, Final, cast
 
 import pyarrow as pa
 from pyspark.errors.exceptions.captured import unwrap_spark_exception
@@ -15,6 +16,8 @@ from pyspark.sql.pandas.serializers import ArrowCollectSerializer
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.util import _load_from_socket
 
+ROWS: Final = 50_000  # in an Arrow batch at most; a small epoch has fewer
+LENGTH: Final = struct.Struct(">i")
 KEPT: Final = 16  # expressions and schemas; a pipeline has a few, and they may change with its files
 
 # ruff: noqa: SLF001 - PySpark has no public way to its own JVM objects
@@ -51,10 +54,34 @@ class Collector:
         if described not in self._schemas:
             while len(self._schemas) >= KEPT:
                 del self._schemas[next(iter(self._schemas))]
-            self._schemas[described] = to_arrow_schema(
-                rows.schema, error_on_duplicated_field_names_in_struct=True, timezone="UTC"
-            )
+            self._schemas[described] = arrow_schema(rows)
         return self._schemas[described]
+
+
+def arrow_schema(rows: DataFrame) -> pa.Schema:
+    """What a frame's rows are in Arrow."""
+    return to_arrow_schema(rows.schema, error_on_duplicated_field_names_in_struct=True, timezone="UTC")
+
+
+def collect_as_planned(rows: DataFrame, schema: pa.Schema) -> pa.Table:
+    """A batch as the streaming query computes it, in the order of its rows: no query is made of it."""
+    context: Any = rows.sparkSession.sparkContext
+    planned = rows._jdf.toArrowBatchRdd(ROWS, "UTC", True, False)  # noqa: FBT003 - unique names; plain widths
+    with unwrap_spark_exception():
+        served = context._jvm.PythonRDD.collectAndServe(planned)
+    with _load_from_socket(served, cast("Any", _Messages())) as messages:
+        batches = [pa.ipc.read_record_batch(pa.py_buffer(message), schema) for message in messages]
+    return pa.Table.from_batches(batches, schema)
+
+
+class _Messages:
+    """As `PythonRDD` serves bytes: each with its length before it, until the end."""
+
+    @staticmethod
+    def load_stream(stream: IO[bytes]) -> Iterator[bytes]:
+        while head := stream.read(LENGTH.size):
+            (length,) = LENGTH.unpack(head)
+            yield stream.read(length)
 
 
 def _collected(rows: DataFrame) -> list[pa.RecordBatch]:

@@ -21,7 +21,7 @@ from pyspark.sql.types import ArrayType, BinaryType, DataType, MapType, StructFi
 from onceward.epoch.contract import EpochContext
 from onceward.epoch.outcome import MODULUS, Outcome, PartitionOutcome
 from onceward.errors import InvalidRows, OncewardError, revive
-from onceward.sinks.collecting import Collector, Selection
+from onceward.sinks.collecting import Collector, Selection, collect_as_planned
 from onceward.sinks.parcel import Parcel, packed
 
 HASH: Final = "__onceward_hash"
@@ -92,6 +92,17 @@ class Size:
         places, found = table.column(PLACE), table.drop_columns([PLACE])
         if found.num_rows > bound and pc.max(places).as_py() >= bound:
             return None
+        return self._learned(context, found, began)
+
+    def collect_shaped(self, rows: DataFrame, schema: pa.Schema, context: EpochContext) -> pa.Table | None:
+        """The same of a batch that has no more rows than the epoch has records, so that these bound it."""
+        self.computing_s = 0.0
+        if context.attempt > 1 or not self.is_small(context):
+            return None
+        began = time.monotonic()
+        return self._learned(context, collect_as_planned(rows, schema), began)
+
+    def _learned(self, context: EpochContext, found: pa.Table, began: float) -> pa.Table:
         if found.num_rows:
             self._row_bytes = max(0.9 * self._row_bytes, found.nbytes / found.num_rows)
         self.learn(context, found.nbytes)

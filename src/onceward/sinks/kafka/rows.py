@@ -4,17 +4,39 @@ The hash is computed by Spark (xxhash64, compiled into the query), because Pytho
 one by one; its sum is the epoch's digest, and it spreads rows without a key over partitions.
 """
 
+from dataclasses import dataclass
 from typing import Final
 
+import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql.types import ArrayType, BinaryType, DataType, IntegerType, StringType, StructType, TimestampType
 
 from onceward.errors import InvalidRows
-from onceward.sinks.collecting import Selection
+from onceward.sinks.collecting import Selection, arrow_schema
 from onceward.sinks.kafka.encoding import HASH
 
 _BYTES: Final = (StringType, BinaryType)
 _COLUMNS: Final = ("key", "value", "headers", "topic", "partition", "timestamp")
+
+
+@dataclass(frozen=True, slots=True)
+class Shaped:
+    """What every batch of a query looks like that gives the sink's own columns, at most one row for each record."""
+
+    columns: frozenset[str]
+    schema: pa.Schema
+
+    def batch(self, frame: DataFrame) -> "ShapedBatch":
+        """One of them."""
+        return ShapedBatch(frame, self)
+
+
+@dataclass(frozen=True, slots=True)
+class ShapedBatch:
+    """A batch that needs no query of its own."""
+
+    frame: DataFrame
+    shape: Shaped
 
 
 class KafkaRows:
@@ -35,6 +57,11 @@ class KafkaRows:
         if schema not in self._selections:
             self._selections[schema] = Selection(self._expressions_for(rows))
         return self._selections[schema].of(rows)
+
+    def ahead(self, source: DataFrame) -> tuple[DataFrame, Shaped]:
+        """The same of a whole query, once."""
+        frame = source.selectExpr(*self._expressions_for(source))
+        return frame, Shaped(frozenset(frame.columns), arrow_schema(frame))
 
     def _expressions_for(self, rows: DataFrame) -> list[str]:
         types = {field.name.lower(): (field.name, field.dataType) for field in rows.schema.fields}

@@ -4,7 +4,7 @@ Who holds the transaction and how it ends is `transactional.py`.
 """
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final, Literal
 
 import pyarrow as pa
@@ -22,7 +22,7 @@ from onceward.kafka.transaction import Identity
 from onceward.kafka.wire import Cluster, Wire
 from onceward.sinks.kafka import jobs
 from onceward.sinks.kafka.encoding import Catalog, Encoder
-from onceward.sinks.kafka.rows import KafkaRows
+from onceward.sinks.kafka.rows import KafkaRows, Shaped, ShapedBatch
 from onceward.sinks.kafka.tasks import Work, where
 from onceward.sinks.kafka.transactional import TransactionalKafka
 from onceward.sinks.parcel import is_local
@@ -126,19 +126,22 @@ class KafkaSink(TransactionalKafka):
             self._idempotent.commit_positions(context.positions)
         self._idempotent.begin()
 
-    def write(self, context: EpochContext, rows: DataFrame) -> Outcome:
+    def shaped(self, source: DataFrame) -> tuple[DataFrame, Shaped]:
+        """A query that gives this sink's own columns for the source's rows, and what its batches look like."""
+        frame, shape = self._rows.ahead(source)
+        self._require_partition(shape.columns)
+        return frame, shape
+
+    def write(self, context: EpochContext, rows: DataFrame | ShapedBatch) -> Outcome:
         """One Spark job; afterwards every record is acknowledged and none is visible."""
-        prepared = self._rows.of(rows)
-        preserve = self.partitioning == "preserve"
-        if preserve and "partition" not in prepared.columns:
-            raise InvalidRows(
-                "partitioning='preserve' needs the rows' own partition column; select it, or use partitioning='key'"
-            )
+        prepared = self._prepared(rows)
+        if self.partitioning == "preserve" and not isinstance(rows, ShapedBatch):
+            self._require_partition(prepared.columns)
         self._refresh_catalog(force=context.attempt > 1)
         # A second try goes over tasks: the rows may have been too many to collect.
-        if (table := self._size.collect(prepared, context)) is not None:
+        if (table := self._collected(prepared, rows, context)) is not None:
             return self._write_here(context, table)
-        outcome = self._way(rows.sparkSession, context)(prepared, self._work(context, self.identity))
+        outcome = self._way(prepared.sparkSession, context)(prepared, self._work(context, self.identity))
         self._size.learn_rows(context, outcome.rows)
         self._catalog.look_up(self.wire, {place.topic for place in outcome.partitions})
         return outcome
@@ -173,10 +176,10 @@ class KafkaSink(TransactionalKafka):
         """Where the rows were collected first."""
         return self._size.computing_s
 
-    def digest(self, context: EpochContext, rows: DataFrame) -> Outcome:
+    def digest(self, context: EpochContext, rows: DataFrame | ShapedBatch) -> Outcome:
         """What the rows would write."""
-        prepared = self._rows.of(rows)
-        if (table := self._size.collect(prepared, context)) is not None:
+        prepared = self._prepared(rows)
+        if (table := self._collected(prepared, rows, context)) is not None:
             return Outcome.of(self._encoder().digest(table))
         return jobs.digest(prepared, self._work(context, NOBODY))
 
@@ -200,6 +203,20 @@ class KafkaSink(TransactionalKafka):
     def close(self) -> None:
         """Close connections. An open transaction is aborted by the next start, or by its timeout."""
         self.wire.close()
+
+    def _prepared(self, rows: DataFrame | ShapedBatch) -> DataFrame:
+        return rows.frame if isinstance(rows, ShapedBatch) else self._rows.of(rows)
+
+    def _collected(self, prepared: DataFrame, rows: DataFrame | ShapedBatch, context: EpochContext) -> pa.Table | None:
+        if isinstance(rows, ShapedBatch):
+            return self._size.collect_shaped(prepared, rows.shape.schema, context)
+        return self._size.collect(prepared, context)
+
+    def _require_partition(self, columns: Collection[str]) -> None:
+        if self.partitioning == "preserve" and "partition" not in columns:
+            raise InvalidRows(
+                "partitioning='preserve' needs the rows' own partition column; select it, or use partitioning='key'"
+            )
 
     def _write_here(self, context: EpochContext, table: pa.Table) -> Outcome:
         """The short way: encode and send from the driver what was collected. Repeated tasks do no harm here."""
