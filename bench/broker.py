@@ -85,6 +85,7 @@ class Topics:
 
 def committed(bootstrap: str, topic: str, count: int = PARTITIONS) -> Iterator[list[Message]]:
     """Every visible record, many at a time."""
+    await_end_markers(bootstrap, topic, count)
     reader = consumer(bootstrap, topic, {"enable.partition.eof": True})
     reader.assign([TopicPartition(topic, number, 0) for number in range(count)])
     ended, deadline = set[int](), time.monotonic() + READ_TIMEOUT_S
@@ -105,6 +106,21 @@ def committed(bootstrap: str, topic: str, count: int = PARTITIONS) -> Iterator[l
                 yield messages
     finally:
         reader.close()
+
+
+def await_end_markers(bootstrap: str, topic: str, count: int) -> None:
+    """A transaction's end is answered before it is noted in every partition; until then these end before it."""
+    levels = [consumer(bootstrap, topic, {"isolation.level": it}) for it in ("read_committed", "read_uncommitted")]
+    deadline = time.monotonic() + SETTLE_S
+    try:
+        for place in [TopicPartition(topic, number) for number in range(count)]:
+            while len({it.get_watermark_offsets(place, timeout=SETTLE_S, cached=False)[1] for it in levels}) > 1:
+                if time.monotonic() > deadline:
+                    raise TimeoutError(f"{topic}: a transaction is open in partition {place.partition}")
+                time.sleep(0.01)
+    finally:
+        for it in levels:
+            it.close()
 
 
 def consumer(bootstrap: str, name: str, settings: dict[str, object]) -> Consumer:

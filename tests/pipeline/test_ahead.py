@@ -1,10 +1,11 @@
 """A lone Kafka sink without `rows=`: its rows are shaped in the query, once, and no batch is a query of its own."""
 
 from collections.abc import Callable
+from functools import lru_cache
 from pathlib import Path
 
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.functions import udf
 
 import onceward as ow
@@ -18,7 +19,11 @@ from support.runs import crash, run
 WAYS = pytest.mark.parametrize("small", [10 << 20, 0], ids=["short-way", "over-tasks"])
 Build = Callable[..., ow.Pipeline]
 
-upper = udf(lambda value: bytes(value).decode().upper(), "string")
+
+@lru_cache
+def upper() -> Callable[..., Column]:
+    """Made when a session is there."""
+    return udf(lambda value: bytes(value).decode().upper(), "string")
 
 
 @pytest.fixture
@@ -56,7 +61,7 @@ def shaped(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
 PLAIN: dict[str, Callable[[DataFrame], DataFrame]] = {
     "columns": lambda events: events.select("key", "value"),
     "filter": lambda events: events.where("value is not null").select("value"),
-    "python function": lambda events: events.select(upper("value").alias("value")),
+    "python function": lambda events: events.select(upper()("value").alias("value")),
 }
 NOT_PLAIN: dict[str, Callable[[DataFrame], DataFrame]] = {
     "more rows than records": lambda events: events.selectExpr("explode(split(value, ',')) as value"),
@@ -101,7 +106,7 @@ def test_records_arrive_as_they_were(
     for half in (records[:250], records[250:]):
         kafka.feed(topics[0], half)
         query = run(build(small=small))
-        assert (query.runner.rows_read, query.runner.rows_written["kafka"]) == (250, 250)
+        assert (query.rows_read, query.rows_written["kafka"]) == (250, 250)
     found = [(message.key(), message.value()) for message in kafka.read(topics[1])]
     wanted = [(key and key.encode(), value and value.encode()) for key, value in records]
     assert sorted(found, key=repr) == sorted(wanted, key=repr)
@@ -164,7 +169,7 @@ def test_a_failing_function_is_told_by_its_own_exception(
     """I3: the function stands in the query."""
 
     @udf("string")
-    def picky(value: bytes) -> str:
+    def picky(value):  # type: ignore[no-untyped-def]
         if value == b"seven":
             raise ValueError("no sevens here")
         return value.decode()

@@ -13,6 +13,7 @@ from onceward.epoch.contract import EpochContext
 from onceward.epoch.outcome import MODULUS, Outcome, PartitionOutcome
 from onceward.errors import InvalidRows, RecordTooLarge
 from onceward.sinks import rows
+from onceward.sinks.collecting import Collector
 from onceward.sinks.rows import HASH, Report, Size
 
 UNKNOWN = EpochContext(epoch=1)
@@ -169,13 +170,13 @@ def test_a_large_result_of_a_small_input_goes_over_tasks(
 ) -> None:
     """A watermark closes a million windows: the driver sees a bounded part of them, and no row twice."""
     frame, size = spark.range(0, 100_000, 1, 4), Size(small_epoch_bytes=100_000)
-    arrived, real = [], type(frame).toArrow
+    arrived, real = [], Collector.table
 
-    def to_arrow(self: DataFrame) -> pa.Table:
-        arrived.append(real(self))
+    def table(self: Collector, frame: DataFrame) -> pa.Table:
+        arrived.append(real(self, frame))
         return arrived[-1]
 
-    monkeypatch.setattr(type(frame), "toArrow", to_arrow)
+    monkeypatch.setattr(Collector, "table", table)
     assert size.is_small(context)
     reports = rows.run(frame, context, size, Count())
     assert [table.num_rows for table in arrived] == [4 * (rows.LEAST_ROWS + 1)]

@@ -6,10 +6,10 @@ from functools import wraps
 from typing import ParamSpec, TypeVar
 
 import pytest
-from pyspark.sql.streaming import DataStreamWriter
 
 import onceward as ow
 from onceward import crashpoints
+from onceward.pipeline import pipeline
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -35,9 +35,9 @@ class SoftCrashes:
         monkeypatch.setattr(crashpoints, "reach", self._reach)
         for kind, name in ((ow.Pipeline, "start"), (ow.Query, "wait"), (ow.Query, "stop")):
             monkeypatch.setattr(kind, name, self._survived(getattr(kind, name)))
-        plain = DataStreamWriter.foreachBatch
+        plain = pipeline.in_foreach_batch
         monkeypatch.setattr(
-            DataStreamWriter, "foreachBatch", lambda writer, run: plain(writer, self._survived(self._whole(run)))
+            pipeline, "in_foreach_batch", lambda runner, shaping: self._survived(self._whole(plain(runner, shaping)))
         )
 
     def arm(self, point: str | None, nth: int = 1) -> None:
