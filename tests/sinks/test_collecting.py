@@ -5,7 +5,7 @@ import pytest
 from pyspark.errors import SparkRuntimeException
 from pyspark.sql import DataFrame, SparkSession
 
-from onceward.sinks.collecting import KEPT, Collector, Selection, arrow_schema, collect_as_planned
+from onceward.sinks.collecting import INTERPRETED, KEPT, Collector, Selection, arrow_schema, collect_as_planned
 
 COLUMNS = (
     "id",
@@ -35,6 +35,8 @@ def test_every_type_and_the_order_of_rows_are_kept(rows: DataFrame) -> None:
 def test_without_a_query_of_its_own_a_frame_gives_the_same(rows: DataFrame) -> None:
     schema = arrow_schema(rows)
     assert collect_as_planned(rows, schema).equals(rows.toArrow())
+    assert collect_as_planned(rows, schema, few=True).equals(rows.toArrow()), "interpreted"
+    assert rows.sparkSession.sparkContext.getLocalProperty(INTERPRETED[0]) is None
     assert collect_as_planned(rows.where("id < 0"), schema).num_rows == 0
 
 

@@ -17,6 +17,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.util import _load_from_socket
 
 ROWS: Final = 50_000  # in an Arrow batch at most; a small epoch has fewer
+INTERPRETED: Final = ("spark.sql.codegen.factoryMode", "NO_CODEGEN")  # of the tasks of a job
 LENGTH: Final = struct.Struct(">i")
 KEPT: Final = 16  # expressions and schemas; a pipeline has a few, and they may change with its files
 
@@ -63,12 +64,22 @@ def arrow_schema(rows: DataFrame) -> pa.Schema:
     return to_arrow_schema(rows.schema, error_on_duplicated_field_names_in_struct=True, timezone="UTC")
 
 
-def collect_as_planned(rows: DataFrame, schema: pa.Schema) -> pa.Table:
-    """A batch as the streaming query computes it, in the order of its rows: no query is made of it."""
+def collect_as_planned(rows: DataFrame, schema: pa.Schema, *, few: bool = False) -> pa.Table:
+    """A batch as the streaming query computes it, in the order of its rows: no query is made of it.
+
+    few: so few rows that compiling code for them in every task, as Spark's Kafka source does, takes longer than
+    interpreting it.
+    """
     context: Any = rows.sparkSession.sparkContext
     planned = rows._jdf.toArrowBatchRdd(ROWS, "UTC", True, False)  # noqa: FBT003 - unique names; plain widths
-    with unwrap_spark_exception():
-        served = context._jvm.PythonRDD.collectAndServe(planned)
+    if few:
+        context.setLocalProperty(*INTERPRETED)
+    try:
+        with unwrap_spark_exception():
+            served = context._jvm.PythonRDD.collectAndServe(planned)
+    finally:
+        if few:
+            context.setLocalProperty(INTERPRETED[0], None)
     with _load_from_socket(served, cast("Any", _Messages())) as messages:
         batches = [pa.ipc.read_record_batch(pa.py_buffer(message), schema) for message in messages]
     return pa.Table.from_batches(batches, schema)

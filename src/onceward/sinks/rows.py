@@ -27,6 +27,7 @@ from onceward.sinks.parcel import Parcel, packed
 HASH: Final = "__onceward_hash"
 SMALL_EPOCH_BYTES: Final = 10 << 20
 PLACE: Final = "__onceward_place"
+FEW_ROWS: Final = 5000  # of an epoch whose tasks are done before code for them would be compiled
 LEAST_ROWS: Final = 1024  # that a partition may always give
 ASSUMED_ROW_BYTES: Final = 250  # until an epoch has shown how large its rows are
 # The lower 33 bits of Spark's id are the row's place in its partition.
@@ -100,7 +101,8 @@ class Size:
         if context.attempt > 1 or not self.is_small(context):
             return None
         began = time.monotonic()
-        return self._learned(context, collect_as_planned(rows, schema), began)
+        few = (context.input_rows or 0) <= FEW_ROWS
+        return self._learned(context, collect_as_planned(rows, schema, few=few), began)
 
     def _learned(self, context: EpochContext, found: pa.Table, began: float) -> pa.Table:
         if found.num_rows:
