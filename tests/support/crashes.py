@@ -10,6 +10,7 @@ import pytest
 import onceward as ow
 from onceward import crashpoints
 from onceward.pipeline import pipeline
+from onceward.pipeline.batch import in_foreach_batch
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -35,7 +36,7 @@ class SoftCrashes:
         monkeypatch.setattr(crashpoints, "reach", self._reach)
         for kind, name in ((ow.Pipeline, "start"), (ow.Query, "wait"), (ow.Query, "stop")):
             monkeypatch.setattr(kind, name, self._survived(getattr(kind, name)))
-        plain = pipeline.in_foreach_batch
+        plain = in_foreach_batch
         monkeypatch.setattr(
             pipeline, "in_foreach_batch", lambda runner, shaping: self._survived(self._whole(plain(runner, shaping)))
         )
