@@ -1,6 +1,5 @@
 """`onceward run --standby`: a second process, with Spark up, takes the place of one that dies or ends."""
 
-import signal
 from collections.abc import Callable
 from pathlib import Path
 
@@ -22,10 +21,10 @@ def build(spark):
 
 
 @pytest.mark.slow
-def test_a_standby_takes_over_from_a_killed_driver_and_the_next_one_from_it(
+def test_a_standby_takes_over_from_a_killed_driver(
     kafka: Kafka, drivers: Callable[[str], Driver], name: str, tmp_path: Path
 ) -> None:
-    """C6, I4: exact throughout; only one of three drives at a time."""
+    """C6, I4: exact throughout; only one of the two drives at a time."""
     source, target = kafka.topic(1), kafka.topic(1)
     text = FILE.format(bootstrap=kafka.bootstrap, source=source, target=target, name=name, home=str(tmp_path / "home"))
     first, second = drivers(text), drivers(text)
@@ -43,13 +42,8 @@ def test_a_standby_takes_over_from_a_killed_driver_and_the_next_one_from_it(
     first.kill()
     feed(2)
     assert "taking over" in second.text()
-    first.start("--standby", "--trigger", "200ms", "--json")
-    eventually(lambda: first.alive() and "standing by: the home is held by" in first.text(), "it stands by", 60)
     assert second.finish()["ended"] == "SIGTERM"
-    feed(3)
-    first.running.send_signal(signal.SIGTERM)
-    first.result()
-    assert kafka.values(target) == ["0", "1", "2", "3"]
+    assert kafka.values(target) == ["0", "1", "2"]
 
 
 @pytest.mark.parametrize("option", ["--once", "--take-over", "--trust-ledger", "--replan"])

@@ -159,7 +159,7 @@ def test_a_broker_that_is_not_there_is_named(
     spark: SparkSession, kafka: Kafka, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("onceward.kafka.wire.CONNECT_TIMEOUT_S", 1.0)
-    events = ow.read_kafka(spark, kafka.bootstrap, topics=[kafka.topic(1)])
+    events = ow.read_kafka(spark, kafka.bootstrap, topics=[kafka.topic(1)]).select("value")
     pipeline = ow.Pipeline(name, home=tmp_path, source=events).to(ow.KafkaSink("127.0.0.1:1", topic="t"))
     with pytest.raises(ow.OncewardError, match=r"127\.0\.0\.1:1"):
         pipeline.start()
@@ -168,7 +168,7 @@ def test_a_broker_that_is_not_there_is_named(
 def test_a_transaction_timeout_over_the_brokers_maximum_is_named(
     spark: SparkSession, kafka: Kafka, name: str, tmp_path: Path
 ) -> None:
-    events = ow.read_kafka(spark, kafka.bootstrap, topics=[kafka.topic(1)])
+    events = ow.read_kafka(spark, kafka.bootstrap, topics=[kafka.topic(1)]).select("value")
     sink = ow.KafkaSink(kafka.bootstrap, topic=kafka.topic(1), transaction_timeout_ms=10**9)
     with pytest.raises(ConfigurationError, match=r"transaction_timeout_ms.*transaction\.max\.timeout\.ms"):
         ow.Pipeline(name, home=tmp_path, source=events).to(sink).start()

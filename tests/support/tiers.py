@@ -126,6 +126,9 @@ COMBINATIONS: Final = {
     "tests/sinks/postgres/test_conformance.py": {
         "TestPostgresSinkThatUpserts::*": "appending; what an upsert does is in test_commit and test_target",
     },
+    "tests/dashboard/test_live.py": {
+        "test_a_pipeline_is_followed_*": "test_browser_live: one that dies and comes back, on the page itself",
+    },
     "tests/demo/test_feeder.py": {
         "test_every_record_is_fed_once_*": "the whole demo, whose broker is killed too",
     },

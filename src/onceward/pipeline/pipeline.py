@@ -272,8 +272,9 @@ class Pipeline:
         if in_doubt not in {None, "committed", "aborted"}:
             raise ConfigurationError("in_doubt is 'committed' or 'aborted'")
         require_sound(self, dead_letters=self._dead_letters, accept_lost_input=accept_lost_input)
-        ahead = shaped_ahead(self.source, self.sinks, self._as_they_are)
-        writer = self._writer(ahead.source if ahead is not None else self.source, trigger)
+        writer = self._writer(self.source, trigger)
+        if (ahead := shaped_ahead(self.source, self.sinks, self._as_they_are)) is not None:
+            writer = self._writer(ahead.source, trigger)
         shape = shape_of(self.source, self.output_mode, self.state)
         require_protobuf(shape)
         require_workers(spark.sparkContext, self.sinks.values(), self.home if shape.operators else None, report)
