@@ -6,6 +6,8 @@ import time
 from typing import Any
 
 import pytest
+from kafka.errors import UnknownBrokerIdError
+from kafka.future import Future
 from kafka.protocol.metadata import MetadataRequest
 
 from onceward.errors import BrokerRefused, BrokerUnreachable, ConfigurationError
@@ -123,6 +125,48 @@ def hang_up(server: socket.socket) -> None:
         except OSError:
             return
         caller.close()
+
+
+class TestBrokersThatWereAway:
+    """The client forgets brokers that are away when it looks at the cluster, and does not look again by itself."""
+
+    class Client:
+        """Knows no broker 2 until it is told to look again."""
+
+        def __init__(self) -> None:
+            self.cluster, self.knows = self, False
+
+        def request_update(self) -> Future:
+            return Future()
+
+        def poll(self, *, timeout_ms: int, future: Future) -> None:
+            """Nothing happens on a connection before somebody lets it."""
+            assert timeout_ms
+            self.knows = True
+            future.success(self)
+
+        def send_and_receive(self, node: int, request: object, **_: object) -> object:
+            return self.send(node, request).value
+
+        def send(self, node: int, _request: object) -> Future:
+            if not self.knows:
+                raise UnknownBrokerIdError(node)
+            return Future().success("answered")
+
+    @pytest.fixture
+    def wire(self) -> Wire:
+        wire = Wire(Cluster("localhost:9092"))
+        wire._client = self.Client()
+        return wire
+
+    def test_a_call_is_answered_once_it_has_looked_again(self, wire: Wire) -> None:
+        with pytest.raises(AnswerLost, match="UnknownBrokerId"):
+            wire.call(2, "question")
+        assert wire.call(2, "question") == "answered"
+
+    def test_so_is_what_is_only_sent(self, wire: Wire) -> None:
+        assert wire.send(2, "question").failed()
+        assert wire.send(2, "question").value == "answered"
 
 
 class TestTopics:

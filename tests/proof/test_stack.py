@@ -14,6 +14,7 @@ from typing import Any
 import psycopg
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer
+from kafka.protocol.metadata import MetadataRequest
 
 from onceward import processes
 from onceward.errors import DependencyMissing, SinkUnreachable
@@ -265,8 +266,10 @@ def test_with_one_of_three_brokers_killed_or_paused_the_others_serve_transaction
         assert stack.broker.state(coordinator) == "stopped"
         fresh = Wire(Cluster(stack.bootstrap))
         assert fresh.coordinator(topic, TRANSACTION) != coordinator  # it has moved
-        fresh.close()
         stack.heal()
+        asked = MetadataRequest(topics=[], allow_auto_topic_creation=False)
+        fresh.settle(lambda: fresh.call(coordinator, asked), "a broker that was away when the client first looked")
+        fresh.close()
         paused = coordinator % 3 + 1
         stack.broker.pause(paused)
         writer.transaction()

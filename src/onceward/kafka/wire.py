@@ -30,6 +30,7 @@ REQUEST_TIMEOUT_MS: Final = 30_000  # Kafka's own default for request.timeout.ms
 CONNECT_TIMEOUT_S: Final = 20.0  # a broker that restarts listens again within seconds
 SETTLE_TIMEOUT_S: Final = 60.0  # a cluster that restarts elects leaders and loads logs well within this
 RETRY_S: Final = 0.02
+LOOK_S: Final = 1.0  # a look at the cluster takes milliseconds; one that fails is tried again with the next call
 OF_THE_TOPIC: Final = 1  # DescribeConfigs: set for this topic, not for all
 TRANSACTION_VERSION: Final = 2  # KIP-890: every transaction has a producer epoch of its own
 
@@ -148,6 +149,7 @@ class Wire:
         try:
             return self.client().send(node, request)
         except (kafka.errors.KafkaError, OSError) as error:
+            self._look_again(error)
             return Future().failure(error)
 
     def poll(self, timeout_s: float, future: Future | None = None) -> None:
@@ -161,7 +163,13 @@ class Wire:
         except kafka.errors.SaslAuthenticationFailedError as error:
             raise BrokerRefused(f"the broker refused our credentials: {error}; check sasl.* and ssl.*") from error
         except (kafka.errors.KafkaError, OSError) as error:
+            self._look_again(error)
             raise AnswerLost(f"{type(request).__name__} to broker {node}: {type(error).__name__} {error}") from error
+
+    def _look_again(self, error: Exception) -> None:
+        """A broker that was away when the client looked is unknown to it, and would be for its next five minutes."""
+        if isinstance(error, kafka.errors.UnknownBrokerIdError):
+            self.poll(LOOK_S, self.client().cluster.request_update())
 
     def call_coordinator(self, key: str, kind: int, request: Callable[[], object]) -> Any:
         """Send to the coordinator of a group or a transactional id. A lost answer forgets who that was."""
