@@ -2,12 +2,13 @@
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from onceward.epoch.decisions import Decisions
 from onceward.epoch.home import Home
-from onceward.epoch.inspection import Doubt, deed_of, epochs, in_doubt, resolutions
-from onceward.epoch.ledger import DECIDED, DONE, PREPARED, Entry, Ledger
+from onceward.epoch.inspection import Doubt, deed_of, epochs, in_doubt, next_start, resolutions
+from onceward.epoch.ledger import DECIDED, DONE, PREPARED, Entry, Ledger, SinkEntry
 from onceward.epoch.sealed import seal
 from onceward.epoch.term import Start
 from onceward.errors import HomeMismatch, LedgerCorrupt
@@ -93,6 +94,21 @@ def test_votes_are_in_doubt_and_only_the_deciding_sink_knows(filled: Filled) -> 
     """B10."""
     filled.ledger(entry(4, decider="kafka"), entry(5, PREPARED, decider="kafka"))
     assert in_doubt(filled.home) == Doubt(entry(5, PREPARED, decider="kafka"), decided=None)
+
+
+@pytest.mark.parametrize(
+    ("decided", "said"),
+    [
+        (None, "fence, ask sink 'kafka', then commit it in files, or abort and redo it"),
+        (True, "commit it in files (those that have it already change nothing)"),
+        (False, "abort what is staged and redo it"),
+    ],
+)
+def test_what_the_next_start_will_do_is_told_in_words(decided: bool | None, said: str) -> None:
+    """B10."""
+    sinks = {"kafka": SinkEntry(kind="kafka"), "files": SinkEntry(kind="files")}
+    voted = msgspec.structs.replace(entry(5, PREPARED, decider="kafka"), sinks=sinks)
+    assert next_start(voted, decided) == said
 
 
 def test_votes_of_a_driver_that_was_replaced_are_not_in_doubt(filled: Filled) -> None:
