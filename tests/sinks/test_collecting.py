@@ -1,11 +1,21 @@
 """Rows collected in few calls are what PySpark's own toArrow returns."""
 
+from io import BytesIO
+
 import pyarrow as pa
 import pytest
 from pyspark.errors import SparkRuntimeException
 from pyspark.sql import DataFrame, SparkSession
 
-from onceward.sinks.collecting import INTERPRETED, KEPT, Collector, Selection, arrow_schema, collect_as_planned
+from onceward.sinks.collecting import (
+    INTERPRETED,
+    KEPT,
+    Collector,
+    Selection,
+    _Messages,
+    arrow_schema,
+    collect_as_planned,
+)
 
 COLUMNS = (
     "id",
@@ -69,3 +79,25 @@ def test_the_same_expressions_serve_one_frame_after_the_other(spark: SparkSessio
     doubled = Selection(["*", "id * 2 as twice"])
     for count in (1, 3):
         assert [row.twice for row in doubled.of(spark.range(count)).collect()] == [2 * it for it in range(count)]
+
+
+@pytest.mark.parametrize("kept", [2, 4, 7, 9, 14])
+def test_a_stream_that_breaks_off_within_a_message_is_an_error(kept: int) -> None:
+    """No rows are lost silently on their way to the driver."""
+    whole = b"\0\0\0\3abc\0\0\0\4defg"
+    assert list(_Messages.load_stream(BytesIO(whole))) == [b"abc", b"defg"]
+    if kept == 7:  # between two messages nobody can tell by looking: Spark is asked how it ended
+        assert list(_Messages.load_stream(BytesIO(whole[:kept]))) == [b"abc"]
+        return
+    with pytest.raises(EOFError, match="broke off"):
+        list(_Messages.load_stream(BytesIO(whole[:kept])))
+
+
+def test_a_stream_that_breaks_off_between_messages_is_told_by_spark(
+    rows: DataFrame, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever reads leaves before the end: the JVM notices, and it is not taken for fewer rows."""
+    large = rows.selectExpr("repeat('x', 100000) as x")
+    monkeypatch.setattr(_Messages, "load_stream", staticmethod(lambda _stream: iter([])))
+    with pytest.raises(Exception, match=r"(?i)broken pipe|reset|closed"):
+        collect_as_planned(large, arrow_schema(large))

@@ -102,7 +102,7 @@ def _java_options(given: Mapping[str, str]) -> str:
     options = [said] if (said := given.get(JAVA_OPTIONS, "").strip()) else []
     if "log4j2.configurationFile" not in said:
         options.append(f"-Dlog4j2.configurationFile={LOGGING.as_uri()}")
-    if LAUNCH not in said:
+    if LAUNCH not in said and sys.platform == "linux":  # elsewhere Java knows no such way
         options.append(f"-D{LAUNCH}=VFORK")
     if "SharedArchiveFile" not in said and "ArchiveClassesAtExit" not in said:
         options += archive.options()

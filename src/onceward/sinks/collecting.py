@@ -80,8 +80,11 @@ def collect_as_planned(rows: DataFrame, schema: pa.Schema, *, few: bool = False)
     finally:
         if few:
             context.setLocalProperty(INTERPRETED[0], None)
-    with _load_from_socket(served, cast("Any", _Messages())) as messages:
+    port, secret, server = served[0], served[1], served[2]
+    with _load_from_socket((port, secret), cast("Any", _Messages())) as messages:
         batches = [pa.ipc.read_record_batch(pa.py_buffer(message), schema) for message in messages]
+    with unwrap_spark_exception():
+        server.getResult()  # a stream that broke off ends like a whole one: whether it did is asked here
     return pa.Table.from_batches(batches, schema)
 
 
@@ -91,8 +94,11 @@ class _Messages:
     @staticmethod
     def load_stream(stream: IO[bytes]) -> Iterator[bytes]:
         while head := stream.read(LENGTH.size):
-            (length,) = LENGTH.unpack(head)
-            yield stream.read(length)
+            length = LENGTH.unpack(head)[0] if len(head) == LENGTH.size else -1
+            message = stream.read(max(length, 0))
+            if len(message) != length:
+                raise EOFError("Spark's rows broke off on their way to Python")
+            yield message
 
 
 def _collected(rows: DataFrame) -> list[pa.RecordBatch]:
