@@ -166,3 +166,17 @@ def test_a_session_without_the_connector_is_told_how_to_get_it() -> None:
 def test_topics_or_a_pattern_and_not_both(spark: SparkSession, named: dict[str, Any]) -> None:
     with pytest.raises(ConfigurationError, match="read_kafka needs"):
         ow.read_kafka(spark, "localhost:1", **named)
+
+
+def test_a_poll_waits_for_nothing_and_returns_many_records_unless_told_otherwise(
+    spark: SparkSession, kafka: Kafka
+) -> None:
+    """Spark asks Kafka twice after each poll, behind a fetch that waits."""
+
+    def asked(**reading: Any) -> dict[str, str]:
+        frame = ow.read_kafka(spark, kafka.bootstrap, topics=["events"], **reading)
+        options = frame._jdf.queryExecution().analyzed().extraOptions()
+        return {it: options.get(f"kafka.{it}") for it in ("fetch.max.wait.ms", "max.poll.records")}
+
+    assert asked() == {"fetch.max.wait.ms": "0", "max.poll.records": "20000"}
+    assert asked(options={"kafka.max.poll.records": "7"})["max.poll.records"] == "7"

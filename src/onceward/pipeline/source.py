@@ -23,7 +23,10 @@ REPLAYABLE: Final = frozenset(
 )
 # A broker answers one connection's requests in order, and Spark asks for offsets behind a fetch that waits for new
 # records: with Kafka's default of 500 ms every quiet partition would add half a second to its epoch.
-FETCH_WAIT_MS: Final = "1"
+FETCH_WAIT_MS: Final = "0"
+# Spark asks Kafka for the first and the last offset after each poll, so that Kafka's default of 500 records costs two
+# requests for every 500. What a poll may return is bounded by max.partition.fetch.bytes (1 MiB) all the same.
+POLL_RECORDS: Final = "20000"
 NO_CONNECTOR: Final = frozenset({"DATA_SOURCE_NOT_FOUND", "_LEGACY_ERROR_TEMP_1140"})  # Spark's names of the condition
 _JAAS: Final = {
     "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
@@ -68,6 +71,7 @@ def read_kafka(
         .option("kafka.isolation.level", "read_committed")
         .option("failOnDataLoss", "true")
         .option("kafka.fetch.max.wait.ms", FETCH_WAIT_MS)
+        .option("kafka.max.poll.records", POLL_RECORDS)
     )
     if max_records_per_epoch is not None:
         reader = reader.option("maxOffsetsPerTrigger", str(max_records_per_epoch))
