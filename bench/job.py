@@ -31,11 +31,18 @@ SYSTEMS = (
 Running = ow.Query | StreamingQuery
 
 
+# Spark keeps the consumers of queries that have ended, with what they have fetched: 64 of them, for five minutes. Here
+# each round is a query, and the last rounds' leftovers would fill half the heap.
+CONSUMERS_KEPT = {"spark.kafka.consumer.cache.capacity": "8"}
+
+
 def session(system: str) -> SparkSession:
     if system != "spark":
-        return ow.session("bench", master="local[2]")
-    jars = ",".join(map(str, connector_jars()))
-    return SparkSession.builder.appName("bench").master("local[2]").config("spark.jars", jars).getOrCreate()
+        return ow.session("bench", master="local[2]", **CONSUMERS_KEPT)
+    builder = SparkSession.builder.appName("bench").master("local[2]")
+    for name, value in {"spark.jars": ",".join(map(str, connector_jars())), **CONSUMERS_KEPT}.items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
 
 
 class Job:

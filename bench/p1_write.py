@@ -12,7 +12,7 @@ TITLE = "Writing alone: a DataFrame to Kafka"
 BASE = "spark"
 SYSTEMS = ("spark", "spark-tuned", "onceward", "onceward-lz4")
 CEILING = "ProducerPerformance, transactional"
-WARM_UP_RECORDS = 200_000
+WARM_UP_RECORDS = 1_000_000
 
 
 def run(stage: Stage) -> None:

@@ -12,7 +12,7 @@ BASE = "onceward, plain"
 FUNCTIONS = {"onceward": ("plain", "pandas", "arrow"), "spark": ("plain", "pandas", "arrow")}
 OF_FLINK = ("plain", "pandas", "datastream")
 SYSTEMS = ("onceward", "spark", "pyflink", "pyflink-tuned")
-WARM_UP_RECORDS = 100_000
+WARM_UP_RECORDS = 300_000
 
 
 def run(stage: Stage) -> None:

@@ -11,7 +11,7 @@ BASE = "onceward, at-least-once"
 GUARANTEES = ("at-least-once", "exactly-once")
 SYSTEM = "onceward"
 PER_SECOND = 400_000  # about what the job copies
-WARM_UP_RECORDS = 300_000
+WARM_UP_RECORDS = 1_500_000
 
 
 def run(stage: Stage) -> None:

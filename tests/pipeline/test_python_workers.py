@@ -2,6 +2,7 @@
 
 import sys
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyspark
@@ -10,6 +11,7 @@ from pyspark.sql import SparkSession
 
 from onceward import python_workers
 from onceward.pipeline import session
+from support.waiting import eventually
 
 
 def test_a_worker_takes_the_pyspark_that_is_installed(spark: SparkSession) -> None:
@@ -85,3 +87,23 @@ def test_a_worker_that_spark_has_left_says_nothing_and_one_that_fails_otherwise_
     ]
     with pytest.raises(ZeroDivisionError):
         quietly(ZeroDivisionError())
+
+
+def test_a_worker_that_goes_on_looks_for_garbage_only_among_what_is_new(spark: SparkSession) -> None:
+    """Spark's daemon collects after each task: all modules of a worker, again and again, without this."""
+
+    def looked_at(rows: Iterator[int]) -> list[tuple[int, int]]:
+        import gc
+
+        assert list(rows)  # a worker that has not read everything ends with its task
+        return [(gc.get_freeze_count(), len(gc.get_objects()))]
+
+    def once_more() -> bool:
+        (now,) = spark.sparkContext.parallelize([0], 1).mapPartitions(looked_at).collect()
+        seen.append(now)
+        return now[0] > 0
+
+    seen: list[tuple[int, int]] = []
+    eventually(once_more, "a task in a worker that has had one before")
+    kept, new = seen[-1]
+    assert kept > 10_000 > new
