@@ -64,7 +64,7 @@ class Campaign:
             lives = nemesis.lives(self.plan.seed, self.world)
             while not self._enough():
                 life = next(lives)
-                if life.point not in self.seen.unreached or life.point in self.seen.points:
+                if self.seen.worth_trying(life.point):
                     self._lives.live(life)
             self._finish()
         finally:

@@ -118,7 +118,7 @@ class Lives:
             self.seen.note("fault", f"worker killed at '{life.point}'", "worker", point=life.point, kill=True)
         if driver.alive:
             if life.point and not driver.reached:
-                self.seen.unreached.add(life.point)
+                self.seen.unreached[life.point] += 1
             driver.kill()
             self._killed(driver, "at a random moment", "")
         elif driver.ended()[0] == "killed":

@@ -1,12 +1,16 @@
 """What is asked of a run, and what it notes down on the way."""
 
 import time
+from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
 
 from onceward.proof.chaos.books import Books, homes_of
 from onceward.proof.chaos.record import Happening, Kind, Target
 from onceward.proof.history import Ended
+
+TRIES: Final = 3  # of a point that no driver has come to yet
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +34,9 @@ class Seen:
     happenings: list[Happening] = field(default_factory=list)
     ended: list[Ended] = field(default_factory=list)
     points: dict[str, int] = field(default_factory=dict)
-    unreached: set[str] = field(default_factory=set)  # a driver had time enough, and never came there
+    unreached: Counter[str] = field(
+        default_factory=Counter
+    )  # how often a driver had time enough, and did not come there
     recoveries_s: list[float] = field(default_factory=list)
     stuck: list[str] = field(default_factory=list)
     books: dict[Path, Books] = field(default_factory=dict)
@@ -63,6 +69,10 @@ class Seen:
     def reached(self, point: str) -> None:
         """A process died or fell asleep at a named point."""
         self.points[point] = self.points.get(point, 0) + 1
+
+    def worth_trying(self, point: str) -> bool:
+        """Not every job comes to every point; but one try may also fail by something else that broke meanwhile."""
+        return point in self.points or self.unreached[point] < TRIES
 
     def look(self) -> bool:
         """Look for finished epochs; True if there are new ones. The first after a death ends a recovery."""
