@@ -31,8 +31,6 @@ SETTINGS: Final = {
         "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
     ),
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
-    # Larger Arrow batches than Spark's 10,000 rows: fewer, fuller record batches.
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "50000",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.streaming.metricsEnabled": "false",
