@@ -59,7 +59,10 @@ def test_three_brokers_that_lose_nodes_do_not_disturb_it() -> None:
 )
 def test_what_promises_less_is_caught_by_the_same_runner(guarantee: str, broken: str) -> None:
     """A2, A5, G1: the runner can fail, and the modes mean what they say."""
-    found = prove("--kills", "5", "--seed", "7", "--sinks", "kafka", "--guarantee", guarantee, "--rate", "1500", code=3)
+    # Spark's own sink has no named points: a kill doubles something if it falls between a write and Spark's log.
+    kills = "12" if guarantee == "spark" else "5"
+    asked = ("--kills", kills, "--seed", "7", "--sinks", "kafka", "--guarantee", guarantee, "--rate", "1500")
+    found = prove(*asked, code=3)
     assert not found["exact"]
     assert broken in found["broken"]
     if guarantee == "at-most-once":
