@@ -11,6 +11,7 @@ BASE = "spark"
 SYSTEMS = ("spark", "spark-tuned", "onceward", "onceward-preserve", "onceward-lz4", "pyflink", "pyflink-tuned")
 SHORT = ("spark", "spark-tuned", "onceward", "pyflink-tuned")
 EPOCH = 500_000
+WOKEN_BY_RECORDS = 200_000  # before each round: Spark ends Python workers that had nothing to do for a minute
 WARM_UP_RECORDS = 1_500_000  # fewer, and the first rounds still measure the JVM's compiler
 
 
@@ -21,11 +22,12 @@ def run(stage: Stage) -> None:
     systems = stage.able(
         stage.chosen(SYSTEMS, short=SHORT), lambda it: stage.copy(it, small, count, 100, epoch_records=EPOCH).check()
     )
+    few = stage.topics.filled(min(count, WOKEN_BY_RECORDS), 100)
     for size in sizes:
         records = stage.options.records or (2_000_000 if stage.options.short else 3_000_000) * 100 // size
         source = stage.topics.filled(records, size)
         per_epoch = epoch_records(stage, size)
-        subjects = [_subject(stage, it, source, records, size, per_epoch) for it in systems]
+        subjects = [_subject(stage, it, source, records, size, per_epoch, few) for it in systems]
         rounds = stage.options.rounds or (2 if stage.options.short else 5)
         stage.rounds.interleave(f"{size} B, {records:,} records", subjects, rounds)
         stage.topics.drop(source)
@@ -38,8 +40,15 @@ def epoch_records(stage: Stage, size: int) -> int | None:
     return max(1, EPOCH * 100 // size) if asked is None else asked or None
 
 
-def _subject(stage: Stage, system: str, source: str, records: int, size: int, per_epoch: int | None) -> Subject:
+def _subject(
+    stage: Stage, system: str, source: str, records: int, size: int, per_epoch: int | None, few: str
+) -> Subject:
     def once() -> Outcome:
         return stage.copy(system, source, records, size, epoch_records=per_epoch)
 
-    return stage.subject(system, system, once)
+    return stage.subject(system, system, once, lambda: woken(stage, system, few))
+
+
+def woken(stage: Stage, system: str, few: str) -> None:
+    """It has just copied something, as a pipeline that runs for days has."""
+    stage.copy(system, few, WOKEN_BY_RECORDS, 100, epoch_records=WOKEN_BY_RECORDS // 4)

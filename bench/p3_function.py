@@ -3,6 +3,9 @@
 The function makes a value's letters capitals. PyFlink's DataStream API gives Python the values without their keys.
 """
 
+from collections.abc import Callable
+from functools import partial
+
 from bench.p2_copy import EPOCH, epoch_records
 from bench.rounds import Outcome, Subject
 from bench.stage import Stage
@@ -27,14 +30,17 @@ def run(stage: Stage) -> None:
                 stage.copy(it, small, count, 100, epoch_records=EPOCH, function=function).check()
 
             if stage.able([system], warm, said=f"{system}, {function}"):
-                subjects.append(_subject(stage, system, function, source, records))
+                woken = partial(stage.copy, system, small, count, 100, epoch_records=EPOCH, function=function)
+                subjects.append(_subject(stage, system, function, source, records, woken))
     stage.rounds.interleave(f"100 B, {records:,} records", subjects, stage.options.rounds or 3)
 
 
-def _subject(stage: Stage, system: str, function: str, source: str, records: int) -> Subject:
+def _subject(
+    stage: Stage, system: str, function: str, source: str, records: int, woken: Callable[[], object]
+) -> Subject:
     per_epoch = epoch_records(stage, 100)
 
     def once() -> Outcome:
         return stage.copy(system, source, records, 100, epoch_records=per_epoch, function=function)
 
-    return stage.subject(f"{system}, {function}", system, once)
+    return stage.subject(f"{system}, {function}", system, once, woken)

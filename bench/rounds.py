@@ -30,11 +30,15 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A system under measurement. `parts`: roots of its processes by name, as of now; "job" is told by kind."""
+    """A system under measurement. `parts`: roots of its processes by name, as of now; "job" is told by kind.
+
+    `ready`: what makes it one that has been running, before each round; nobody measures it.
+    """
 
     name: str
     run: Callable[[], Outcome]
     parts: Callable[[], Mapping[str, int]] = dict
+    ready: Callable[[], object] = lambda: None
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +91,7 @@ class Rounds:
         return best
 
     def _sample(self, case: str, subject: Subject, number: int, attempt: int) -> Sample:
+        subject.ready()
         parts = subject.parts()
         before = self._look()
         try:

@@ -92,8 +92,10 @@ class Stage:
                 metrics[name] = statistics.median(times)
         return Outcome(metrics, records, check=lambda: self.topics.judged(target, verdict, partitions))
 
-    def subject(self, name: str, system: str, run: Callable[[], Outcome]) -> Subject:
-        return Subject(name, run, lambda: self.parts(system))
+    def subject(
+        self, name: str, system: str, run: Callable[[], Outcome], ready: Callable[[], object] = lambda: None
+    ) -> Subject:
+        return Subject(name, run, lambda: self.parts(system), ready)
 
     def able(self, systems: Sequence[str], warm: Callable[[str], object], *, said: str = "") -> list[str]:
         """The systems that come through a warm-up; one that does not is left out, and told."""
