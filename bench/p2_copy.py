@@ -50,5 +50,5 @@ def _subject(
 
 
 def woken(stage: Stage, system: str, few: str) -> None:
-    """It has just copied something, as a pipeline that runs for days has."""
-    stage.copy(system, few, WOKEN_BY_RECORDS, 100, epoch_records=WOKEN_BY_RECORDS // 4)
+    """It has just copied something over tasks, as a pipeline that runs for days has."""
+    stage.copy(system, few, WOKEN_BY_RECORDS, 100, epoch_records=WOKEN_BY_RECORDS)
