@@ -101,8 +101,8 @@ def test_each_thing_that_is_wrong_with_real_brokers_is_named(
 
     eventually(lambda: in_sync() == {2}, "that a broker is away")
     # The rest is not asked for: a coordinator that has died with the broker's only replica would be waited for.
-    found = ((it.about, it.says) for it in pipelines.examine(pipeline, DAYS_S))
-    assert ("topic strict", "2 of 3 replicas are in sync") in found
+    said = ((it.about, it.says) for it in pipelines.examine(pipeline, DAYS_S))
+    assert ("topic strict", "2 of 3 replicas are in sync") in said
 
 
 def test_what_a_real_broker_forbids_is_named(spark: SparkSession, name: str, tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 import sys
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterable
 from pathlib import Path
 
 import pyspark
@@ -92,7 +92,7 @@ def test_a_worker_that_spark_has_left_says_nothing_and_one_that_fails_otherwise_
 def test_a_worker_that_goes_on_looks_for_garbage_only_among_what_is_new(spark: SparkSession) -> None:
     """Spark's daemon collects after each task: all modules of a worker, again and again, without this."""
 
-    def looked_at(rows: Iterator[int]) -> list[tuple[int, int]]:
+    def looked_at(rows: Iterable[int]) -> list[tuple[int, int]]:
         import gc
 
         assert list(rows)  # a worker that has not read everything ends with its task
