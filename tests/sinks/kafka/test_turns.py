@@ -1,17 +1,21 @@
 """Tasks on one machine that take turns at a partition: real processes, real locks."""
 
+import fcntl
 import multiprocessing
 import os
 import signal
 from collections.abc import Iterator
+from multiprocessing.synchronize import Event
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
+from unittest import mock
 
 import pytest
 
 from onceward.epoch.outcome import TopicPartition
 from onceward.sinks.kafka.encoding import Catalog, Topic
 from onceward.sinks.kafka.turns import NUMBER, TurnLost, Turns, turns
+from support.waiting import eventually
 
 FORK: Final = multiprocessing.get_context("fork")
 OUT: Final = [TopicPartition("out", number) for number in range(3)]
@@ -50,6 +54,40 @@ def test_no_two_processes_have_the_turn_at_once_and_none_waits_for_ever(shared: 
     assert [worker.exitcode for worker in workers] == [0] * len(orders)
     with shared.at(OUT) as numbers:
         assert numbers == {OUT[0]: 3 * TIMES, OUT[1]: 3 * TIMES, OUT[2]: 3 * TIMES}
+
+
+def hold(shared: Turns, held: Event, leave: Event) -> None:
+    with shared.at(OUT[:1]) as numbers:
+        held.set()
+        assert leave.wait(60)
+        numbers[OUT[0]] += 1
+
+
+def ask(shared: Turns, asking: Event) -> None:
+    lock = fcntl.lockf
+
+    def told(*given: Any) -> None:
+        asking.set()
+        lock(*given)
+
+    with mock.patch.object(fcntl, "lockf", told):
+        take(shared, OUT[:1], 1)
+
+
+def test_who_asks_while_another_has_the_turn_waits_for_it(shared: Turns) -> None:
+    held, leave, asking = FORK.Event(), FORK.Event(), FORK.Event()
+    first = FORK.Process(target=hold, args=(shared, held, leave))
+    second = FORK.Process(target=ask, args=(shared, asking))
+    first.start()
+    assert held.wait(60)
+    second.start()
+    eventually(lambda: asking.is_set() or second.exitcode is not None, "that the second asks")
+    leave.set()
+    for worker in (first, second):
+        worker.join(60)
+    assert [first.exitcode, second.exitcode] == [0, 0]
+    with shared.at(OUT[:1]) as numbers:
+        assert numbers == {OUT[0]: 2}
 
 
 def test_who_fails_in_a_turn_leaves_no_number_that_another_could_go_on_with(shared: Turns) -> None:
