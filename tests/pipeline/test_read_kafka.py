@@ -178,5 +178,5 @@ def test_a_poll_waits_for_nothing_and_returns_many_records_unless_told_otherwise
         options = frame._jdf.queryExecution().analyzed().extraOptions()
         return {it: options.get(f"kafka.{it}") for it in ("fetch.max.wait.ms", "max.poll.records")}
 
-    assert asked() == {"fetch.max.wait.ms": "0", "max.poll.records": "20000"}
+    assert asked() == {"fetch.max.wait.ms": "0", "max.poll.records": "5000"}
     assert asked(options={"kafka.max.poll.records": "7"})["max.poll.records"] == "7"

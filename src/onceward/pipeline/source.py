@@ -25,8 +25,9 @@ REPLAYABLE: Final = frozenset(
 # records: with Kafka's default of 500 ms every quiet partition would add half a second to its epoch.
 FETCH_WAIT_MS: Final = "0"
 # Spark asks Kafka for the first and the last offset after each poll, so that Kafka's default of 500 records costs two
-# requests for every 500. What a poll may return is bounded by max.partition.fetch.bytes (1 MiB) all the same.
-POLL_RECORDS: Final = "20000"
+# requests for every 500. Not more: Spark keeps what a poll returned and an epoch did not take, for each partition, and
+# a fetch's bound in bytes (1 MiB) is about compressed ones.
+POLL_RECORDS: Final = "5000"
 NO_CONNECTOR: Final = frozenset({"DATA_SOURCE_NOT_FOUND", "_LEGACY_ERROR_TEMP_1140"})  # Spark's names of the condition
 _JAAS: Final = {
     "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",

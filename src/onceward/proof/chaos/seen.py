@@ -34,9 +34,7 @@ class Seen:
     happenings: list[Happening] = field(default_factory=list)
     ended: list[Ended] = field(default_factory=list)
     points: dict[str, int] = field(default_factory=dict)
-    unreached: Counter[str] = field(
-        default_factory=Counter
-    )  # how often a driver had time enough, and did not come there
+    unreached: Counter[str] = field(default_factory=Counter)  # tries in which a driver had time, and did not come there
     recoveries_s: list[float] = field(default_factory=list)
     stuck: list[str] = field(default_factory=list)
     books: dict[Path, Books] = field(default_factory=dict)
