@@ -18,6 +18,7 @@ from pathlib import Path
 from types import ModuleType
 
 from bench import results
+from bench.cpu import adopt_orphans
 from bench.report import Report
 from bench.rounds import Failed
 from bench.stage import Options, staged
@@ -90,6 +91,7 @@ def parsed(arguments: Sequence[str]) -> argparse.Namespace:
 def main(arguments: Sequence[str] | None = None) -> int:
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # servers and folders are cleared away
+        adopt_orphans()
     given = parsed(sys.argv[1:] if arguments is None else arguments)
     if given.list:
         for name in MODULES:

@@ -5,7 +5,9 @@ lost when a Python worker ends in the middle. Neighbours on the same host (steal
 threads do not: they write our pages to disk.
 """
 
+import ctypes
 import os
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +17,18 @@ PROC = Path("/proc")
 KERNEL = 2  # the parent of the kernel's threads
 # user nice system idle iowait irq softirq steal guest guest_nice; guest is in user already
 NOT_BUSY = (3, 4, 8, 9)
+
+
+PR_SET_CHILD_SUBREAPER = 36
+
+
+def adopt_orphans() -> None:
+    """Descendants whose parent has ended become children of this process: what they used stays in the family.
+
+    PyFlink's Python workers are left behind by each job, and a killed driver leaves its JVM.
+    """
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 @dataclass(frozen=True, slots=True)

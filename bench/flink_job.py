@@ -28,6 +28,7 @@ from pyflink.table import DataTypes, StreamTableEnvironment
 from pyflink.table.udf import udf
 
 from bench.answering import Answers, answer_all
+from bench.cpu import adopt_orphans
 from bench.producer_settings import LARGE_BATCHES
 
 SYSTEMS = ("pyflink", "pyflink-tuned")
@@ -177,6 +178,7 @@ def main() -> None:
     options.add_argument("--bootstrap", required=True)
     options.add_argument("--folder", type=Path, required=True)
     given = options.parse_args()
+    adopt_orphans()
     answer_all(lambda: Job(given.system, given.bootstrap, given.folder).answers())
 
 

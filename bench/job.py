@@ -2,7 +2,8 @@
 
     python -m bench.job SYSTEM --bootstrap B --folder D
 
-SYSTEM: onceward, onceward-preserve, onceward-lz4, onceward-shuffle (tasks ship batches to a partition's one writer, as
+SYSTEM: onceward, onceward-preserve, onceward-lz4, onceward-rows (a copy computed by Spark, as any other query is),
+onceward-shuffle (tasks ship batches to a partition's one writer, as
 on a cluster), onceward-standby (onceward, of which a second process waits for the first one's end), spark (Spark's own
 Kafka sink at its defaults), spark-tuned (the same under the settings that Onceward uses). It reads requests from
 standard input, one JSON object in a line, and answers each with one (bench/workers.py).
@@ -23,10 +24,12 @@ from bench.answering import Answers, answer_all
 from bench.content import BLOCK, DIGITS, KEY_BYTES, KEYS, SPREAD, STEP
 from onceward.jars import connector_jars
 from onceward.pipeline.warming import warm_up
+from onceward.sinks.kafka import KafkaSink
 from onceward.sinks.kafka import sink as kafka_sink
 
 SYSTEMS = (
-    "onceward", "onceward-shuffle", "onceward-preserve", "onceward-lz4", "onceward-standby", "spark", "spark-tuned",
+    "onceward", "onceward-rows", "onceward-shuffle", "onceward-preserve", "onceward-lz4", "onceward-standby", "spark",
+    "spark-tuned",
 )  # fmt: skip
 Running = ow.Query | StreamingQuery
 
@@ -54,6 +57,8 @@ class Job:
         self.spark = session(system)
         self.spark.sparkContext.setLogLevel("ERROR")
         self._served: Running | None = None
+        if system == "onceward-rows":
+            KafkaSink._copied = lambda *_: None  # type: ignore[assignment, method-assign] # noqa: SLF001
         if system == "onceward-shuffle":
             kafka_sink.is_local = lambda _: False  # type: ignore[assignment]
 

@@ -31,6 +31,7 @@ class Columns:
     value: pa.Array | pa.ChunkedArray | None = None  # binary or string; null is a tombstone
     headers: pa.Array | pa.ChunkedArray | None = None  # list<struct<key: string, value: binary>>
     timestamp: pa.Array | pa.ChunkedArray | None = None  # int64 of milliseconds, or an Arrow timestamp
+    body: pa.Array | pa.ChunkedArray | None = None  # binary; in place of all others: key and value as a record has them
 
     def runs(self, routes: NDArray[np.int32], hashes: Hashes, timestamp_ms: int) -> Iterator["Run"]:
         """The rows in order; `timestamp_ms` stands where the column has a null."""
@@ -41,6 +42,7 @@ class Columns:
             "value": None if self.value is None else _as_bytes(self.value, "value"),
             "headers": None if self.headers is None else _as_headers(self.headers),
             "timestamp": None if self.timestamp is None else _as_milliseconds(self.timestamp, timestamp_ms),
+            "body": self.body,
         }
         table = pa.table({name: column for name, column in columns.items() if column is not None})
         return map(Run.of, _stretches(table))
@@ -77,6 +79,7 @@ class Run:
     value: Field | None
     headers: pa.BinaryArray | None  # each row's section as it stands in a record; None: no row has any
     timestamps: NDArray[np.int64] | None
+    body: pa.BinaryArray | None  # in place of key and value
 
     @classmethod
     def of(cls, rows: pa.RecordBatch) -> Self:
@@ -88,11 +91,14 @@ class Run:
             value=Field.of(column["value"]) if "value" in column else None,
             headers=_header_sections(column["headers"]) if "headers" in column else None,
             timestamps=column["timestamp"].to_numpy() if "timestamp" in column else None,
+            body=column.get("body"),
         )
 
     def sizes(self) -> NDArray[np.int64]:
         """Each record's bytes apart from its own length and its two deltas, which depend on its batch."""
         attributes = 1
+        if self.body is not None:
+            return _lengths(self.body).astype(np.int64) + (attributes + 1)
         key = 1 if self.key is None else self.key.sizes()
         value = 1 if self.value is None else self.value.sizes()
         headers = 1 if self.headers is None else _lengths(self.headers)

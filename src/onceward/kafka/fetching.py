@@ -58,8 +58,8 @@ def fetch(
             raise BrokerRefused(f"{place} is not there: deleted, or made again, since it was looked at")
         if leaders[place.partition] < 0:
             return None
-        request = _request(place, offset, isolation=isolation, max_bytes=max_bytes, wait_ms=wait_ms)
-        answer = wire.call(leaders[place.partition], request)
+        asked = request(place, offset, isolation=isolation, max_bytes=max_bytes, wait_ms=wait_ms)
+        answer = wire.call(leaders[place.partition], asked)
         part = answer.responses[0].partitions[0]
         found = code(part.error_code)
         if found.meaning in (Meaning.RETRY, Meaning.MOVED):
@@ -85,7 +85,8 @@ def _fetched(wire: "Wire", place: TopicPartition, offset: int) -> Iterator[tuple
         at += LENGTH_COUNTS_FROM + header.length
 
 
-def _request(place: TopicPartition, offset: int, *, isolation: int, max_bytes: int, wait_ms: int) -> FetchRequest:
+def request(place: TopicPartition, offset: int, *, isolation: int, max_bytes: int, wait_ms: int) -> FetchRequest:
+    """From one partition's leader."""
     topic = FetchRequest.FetchTopic
     partition = topic.FetchPartition(
         partition=place.partition,

@@ -14,7 +14,7 @@ from kafka.record.default_records import DefaultRecordBatch
 
 from onceward.epoch.outcome import TopicPartition
 from onceward.errors import BrokerRefused
-from onceward.kafka.batch import CRC_COUNTS_FROM, HEADER, LENGTH_COUNTS_FROM, BatchHeader
+from onceward.kafka.batch import CRC_COUNTS_FROM, HEADER, LENGTH_COUNTS_FROM, MAGIC, BatchHeader
 from onceward.kafka.compression import Compression, decompress
 from onceward.kafka.fetching import fetch
 from onceward.kafka.offsets import READ_COMMITTED, READ_UNCOMMITTED
@@ -81,16 +81,16 @@ class Reader:
         start = self._positions[place]
         isolation = READ_COMMITTED if self._committed else READ_UNCOMMITTED
         part = fetch(self._wire, place, start, isolation=isolation, max_bytes=FETCH_BYTES, wait_ms=wait_ms)
-        aborted = _Aborted(part.aborted_transactions if self._committed else None)
+        aborted = Aborted(part.aborted_transactions if self._committed else None)
         records, at = list[Record](), start
-        for header, batch in _whole(bytes(part.records or b"")):
+        for header, batch in whole(part.records):
             at = header.last_offset + 1
             if not aborted.hides(header):
                 records += (it for it in _records(place, header, batch) if it.offset >= start)
         return _Fetched(records, at, part.last_stable_offset if self._committed else part.high_watermark)
 
 
-class _Aborted:
+class Aborted:
     """Which batches of an answer belong to transactions that were aborted."""
 
     def __init__(self, transactions: Iterable[Any] | None) -> None:
@@ -107,9 +107,9 @@ class _Aborted:
         return header.is_transactional and header.producer_id in self._open
 
 
-def _whole(data: bytes) -> Iterator[tuple[BatchHeader, bytes]]:
-    """The batches of an answer but for one that is cut off: it comes with the next."""
-    at = 0
+def whole(answered: Any) -> Iterator[tuple[BatchHeader, bytes]]:
+    """The batches of an answer's records but for one that is cut off: it comes with the next."""
+    data, at = bytes(answered or b""), 0
     while at + HEADER.size <= len(data):
         header = BatchHeader.of(data[at : at + HEADER.size])
         end = at + LENGTH_COUNTS_FROM + header.length
@@ -119,10 +119,17 @@ def _whole(data: bytes) -> Iterator[tuple[BatchHeader, bytes]]:
         at = end
 
 
-def _records(place: TopicPartition, header: BatchHeader, batch: bytes) -> Iterator[Record]:
+def unpacked(place: TopicPartition, header: BatchHeader, batch: bytes) -> bytes:
+    """What follows a batch's header, as it was before it was compressed; compared with its checksum."""
+    if header.magic != MAGIC:
+        raise BrokerRefused(f"{place} at {header.base_offset}: a record batch of format v{header.magic}, not v{MAGIC}")
     if google_crc32c.value(batch[CRC_COUNTS_FROM:]) != header.crc:
         raise BrokerRefused(f"{place} at {header.base_offset}: the record batch does not fit its checksum")
-    plain = decompress(CODECS[header.attributes & CODEC_BITS], batch[HEADER.size :])
+    return decompress(CODECS[header.attributes & CODEC_BITS], batch[HEADER.size :])
+
+
+def _records(place: TopicPartition, header: BatchHeader, batch: bytes) -> Iterator[Record]:
+    plain = unpacked(place, header, batch)
     bare = header._replace(
         length=HEADER.size - LENGTH_COUNTS_FROM + len(plain), attributes=header.attributes & ~CODEC_BITS
     )

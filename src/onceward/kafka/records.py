@@ -148,8 +148,7 @@ class _SortedRun:
         joined = join(
             varints(lengths, after_zero=run.headers is None),
             *opening,
-            *([NO_DATA] if run.key is None else run.key.parts(rows)),
-            *([NO_DATA] if run.value is None else run.value.parts(rows)),
+            *([pick(run.body, rows)] if run.body is not None else _key_and_value(run, rows)),
             *([] if run.headers is None else [pick(run.headers, rows)]),
         )
         _, offsets, data = joined.buffers()
@@ -157,6 +156,11 @@ class _SortedRun:
         # A length that says other than its bytes would garble every record after it.
         assert size == int(lengths.sum() + widths(lengths).sum())
         return (memoryview(data)[1:size], b"\0") if run.headers is None else (memoryview(data)[:size], b"")
+
+
+def _key_and_value(run: Run, rows: Rows) -> list[pa.Array | pa.Scalar]:
+    fields = (run.key, run.value)
+    return [part for field in fields for part in ([NO_DATA] if field is None else field.parts(rows))]
 
 
 def _fitting(

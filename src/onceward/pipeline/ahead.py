@@ -6,17 +6,22 @@ none, if nothing else looks at the batch. The query must be a plain map of recor
 records, and the driver collects no more than it expects (docs/decisions/0022).
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from pyspark.sql import DataFrame
 
 from onceward.epoch.contract import TwoPhaseCommitSink
+from onceward.epoch.outcome import TopicPartition
+from onceward.kafka.wire import Cluster
 from onceward.pipeline.batch import Shape
+from onceward.pipeline.copies_of_records import copied
 from onceward.sinks.kafka import KafkaSink
+from onceward.sinks.kafka.copying import Origin
 from onceward.sinks.kafka.rows import Shaped
 
+Begins = Callable[[int], Mapping[TopicPartition, int]]
 # What gives at most one row for each of its child's. Python functions of single rows are expressions of a Project.
 PLAIN: Final = frozenset({"Project", "Filter", "SubqueryAlias", "StreamingRelationV2"})
 
@@ -28,10 +33,14 @@ class Ahead:
     sink: str
     source: DataFrame
     shape: Shaped
+    copies: Cluster | None  # whose records are taken over as they are
 
-    def transforms(self) -> dict[str, Shape]:
+    def transforms(self, begins: Begins, counted: Callable[[int], object]) -> dict[str, Shape]:
         """Nothing is left to be done to a batch."""
-        return {self.sink: lambda batch, _: self.shape.batch(batch)}
+        origin = None
+        if self.copies is not None:
+            origin = Origin(self.copies, "partition" in self.shape.columns, begins, counted)
+        return {self.sink: lambda batch, _: self.shape.batch(batch, origin)}
 
 
 def shaped_ahead(
@@ -46,7 +55,8 @@ def shaped_ahead(
     name, sink = next(iter(sinks.items()))
     if name not in as_they_are or not isinstance(sink, KafkaSink) or not _is_plain(_plan(source)):
         return None
-    return Ahead(name, *sink.shaped(source))
+    frame, shape = sink.shaped(source)
+    return Ahead(name, frame, shape, copied(source, shape.columns, sink.cluster))
 
 
 def _plan(frame: DataFrame) -> Any:

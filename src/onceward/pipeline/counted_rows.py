@@ -5,6 +5,7 @@ a dropped row is lost data: they are counted before the epoch is decided (`Pipel
 """
 
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any, Final
 
 from py4j.protocol import Py4JError
@@ -32,14 +33,25 @@ def _dropped(node: Any) -> int:
     return int(metric.get().value()) if metric.isDefined() else 0
 
 
+def add_rows_read(query: StreamingQuery, rows: int) -> None:
+    """Rows of the epoch that the query is in, read past Spark: they count in its progress, and below, as its own do."""
+    with suppress(Py4JError):  # a number for people
+        (leaf,) = _leaves(query)
+        leaf.metrics().get(READ).get().add(rows)
+
+
 def rows_read(query: StreamingQuery) -> int | None:
     """From its sources, in the epoch that the query is in, over every run of the epoch's plan so far.
 
     Only leaves of the plan are asked: a whole walk takes as long as a small commit.
     """
     try:
-        leaves = query._jsq.streamingQuery().lastExecution().executedPlan().collectLeaves()  # noqa: SLF001 - no way
-        counts = [leaves.apply(index).metrics().get(READ) for index in range(leaves.size())]
+        counts = [leaf.metrics().get(READ) for leaf in _leaves(query)]
         return sum(int(it.get().value()) for it in counts if it.isDefined()) if counts else None
     except Py4JError:  # a number for people: an epoch does not fail for it
         return None
+
+
+def _leaves(query: StreamingQuery) -> list[Any]:
+    leaves = query._jsq.streamingQuery().lastExecution().executedPlan().collectLeaves()  # noqa: SLF001 - no public way
+    return [leaves.apply(index) for index in range(leaves.size())]

@@ -26,7 +26,7 @@ from onceward.lookups.kept import KeptLookups
 from onceward.pipeline import finding, opening, skipping
 from onceward.pipeline.ahead import Ahead, shaped_ahead
 from onceward.pipeline.batch import BackgroundThread, Shaping, Transform, in_foreach_batch
-from onceward.pipeline.counted_rows import rows_dropped, rows_read
+from onceward.pipeline.counted_rows import add_rows_read, rows_dropped, rows_read
 from onceward.pipeline.enrichment import Enrichment
 from onceward.pipeline.explaining import usable_home
 from onceward.pipeline.finding import Poison
@@ -348,10 +348,16 @@ class Pipeline:
         started: Future[StreamingQuery] = Future()
         dropped = (lambda: rows_dropped(started.result(START_S))) if self.on_late_rows == "fail" else lambda: 0
         joining = JoiningTopics(self.source, opened.home.storage)
+        checkpoint = opened.taken.checkpoint
+        transforms = self._transforms
         if ahead is not None:
             telling.look_at({ahead.sink: self.source})
+            transforms = ahead.transforms(
+                checkpoint.begins,
+                lambda rows: beside.submit(lambda: add_rows_read(started.result(START_S), rows)),
+            )
         shaping = Shaping.of(
-            self._transforms if ahead is None else ahead.transforms(),
+            transforms,
             self.sinks,
             enrichment,
             self._letters(),
@@ -362,7 +368,6 @@ class Pipeline:
             look_at=telling.look_at if ahead is None else lambda _: None,
         )
         each = for_each_batch(writer, self.source.sparkSession, in_foreach_batch(runner, shaping))
-        checkpoint = opened.taken.checkpoint
         state_schemas.follow(opened.home.storage, checkpoint.folder, checkpoint.location)
         settings = self.state.settings() if self.state is not None else {}
         query = start_query(each, self.source.sparkSession, checkpoint.location, settings)

@@ -76,7 +76,7 @@ def read_kafka(
     )
     if max_records_per_epoch is not None:
         reader = reader.option("maxOffsetsPerTrigger", str(max_records_per_epoch))
-    for name, value in {**_java_settings(cluster.settings, spark), **(options or {})}.items():
+    for name, value in {**java_settings(cluster.settings, spark), **(options or {})}.items():
         reader = reader.option(name, value)
     return _as_the_file_says(_loaded(reader), names)
 
@@ -204,7 +204,7 @@ def _collect(plan: Any, found: list[tuple[str, dict[str, str]]]) -> None:
         _collect(children.apply(index), found)
 
 
-def _java_settings(settings: Mapping[str, str], spark: SparkSession) -> dict[str, str]:
+def java_settings(settings: Mapping[str, str], spark: SparkSession) -> dict[str, str]:
     """Our settings in the words of Spark's Java client, which looks references up by itself, on every executor."""
     java: dict[str, str] = {}
     for name in ("security.protocol", "sasl.mechanism", "client.id"):

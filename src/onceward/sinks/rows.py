@@ -104,6 +104,12 @@ class Size:
         few = (context.input_rows or 0) <= FEW_ROWS
         return self._learned(context, collect_as_planned(rows, schema, few=few), began)
 
+    def read_here(self, context: EpochContext, read: Callable[[], pa.Table | None]) -> pa.Table | None:
+        """Rows that need not be computed, of an epoch that is expected to be small."""
+        began = time.monotonic()
+        found = read()
+        return self._learned(context, found, began) if found is not None else None
+
     def _learned(self, context: EpochContext, found: pa.Table, began: float) -> pa.Table:
         if found.num_rows:
             self._row_bytes = max(0.9 * self._row_bytes, found.nbytes / found.num_rows)

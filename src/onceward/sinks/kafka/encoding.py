@@ -17,6 +17,7 @@ from onceward.kafka.records import Columns, Compression, EncodedBatch, encode
 from onceward.kafka.wire import Wire
 
 HASH: Final = "onceward_hash"  # the column that `rows.py` adds
+BODY: Final = "onceward_body"  # in place of a value: key and value as they stand in a record that is copied
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +61,7 @@ class Encoder:
     def encode(self, table: pa.Table) -> Iterator[tuple[TopicPartition, EncodedBatch]]:
         """Record batches, each with the partition it belongs to."""
         places, routes, hashes = self._route(table)
-        columns = Columns(
-            key=_column(table, "key"),
-            value=table.column("value"),
-            headers=_column(table, "headers"),
-            timestamp=_column(table, "timestamp"),
-        )
+        columns = _columns(table)
         caps = {route: self.catalog.topics[place.topic].max_message_bytes for route, place in places.items()}
         batches = encode(
             columns,
@@ -144,6 +140,17 @@ class Encoder:
                 "check the rows' partition column, or add partitions to the topic"
             )
         return np.asarray(chosen, np.int32)
+
+
+def _columns(table: pa.Table) -> Columns:
+    if (body := _column(table, BODY)) is not None:
+        return Columns(body=body)
+    return Columns(
+        key=_column(table, "key"),
+        value=table.column("value"),
+        headers=_column(table, "headers"),
+        timestamp=_column(table, "timestamp"),
+    )
 
 
 def _by_key(table: pa.Table, hashes: NDArray[np.int64], count: int) -> NDArray[np.int32]:

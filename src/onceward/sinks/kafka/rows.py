@@ -13,6 +13,7 @@ from pyspark.sql.types import ArrayType, BinaryType, DataType, IntegerType, Stri
 
 from onceward.errors import InvalidRows
 from onceward.sinks.collecting import Selection, arrow_schema
+from onceward.sinks.kafka.copying import Origin
 from onceward.sinks.kafka.encoding import HASH
 
 _BYTES: Final = (StringType, BinaryType)
@@ -26,9 +27,9 @@ class Shaped:
     columns: frozenset[str]
     schema: pa.Schema
 
-    def batch(self, frame: DataFrame) -> "ShapedBatch":
+    def batch(self, frame: DataFrame, origin: Origin | None = None) -> "ShapedBatch":
         """One of them."""
-        return ShapedBatch(frame, self)
+        return ShapedBatch(frame, self, origin)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,7 @@ class ShapedBatch:
 
     frame: DataFrame
     shape: Shaped
+    origin: Origin | None = None  # where its rows are records as they are
 
 
 class KafkaRows:

@@ -5,6 +5,8 @@ Who holds the transaction and how it ends is `transactional.py`.
 
 import time
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
+from functools import partial
 from typing import Any, Final, Literal
 
 import pyarrow as pa
@@ -16,19 +18,22 @@ from onceward.epoch.outcome import Outcome, PartitionOutcome, TopicPartition
 from onceward.errors import ConfigurationError, InvalidRows
 from onceward.kafka import copies
 from onceward.kafka.idempotent import IdempotentProducer
+from onceward.kafka.ranges import RangeReader
 from onceward.kafka.records import Compression
 from onceward.kafka.sender import Sender
 from onceward.kafka.transaction import Identity
 from onceward.kafka.wire import Cluster, Wire
 from onceward.sinks.kafka import jobs
+from onceward.sinks.kafka.copying import Copy
 from onceward.sinks.kafka.encoding import Catalog, Encoder
 from onceward.sinks.kafka.rows import KafkaRows, Shaped, ShapedBatch
-from onceward.sinks.kafka.tasks import Work, where
+from onceward.sinks.kafka.tasks import Work, where, wire_to
 from onceward.sinks.kafka.transactional import TransactionalKafka
 from onceward.sinks.parcel import is_local
 from onceward.sinks.rows import SMALL_EPOCH_BYTES, Size
 
 TRANSACTION_TIMEOUT_MS: Final = 60_000  # Kafka's own default; a longer epoch is redone with twice as much
+LARGER: Final = 4  # times a small epoch: what is taken for one may turn out so, and is held by the driver
 CATALOG_AGE_S: Final = 10.0  # how long a topic's partition count and limits are taken for granted
 
 NOBODY: Final = Identity(-1, -1)  # a replay writes nothing
@@ -75,6 +80,7 @@ class KafkaSink(TransactionalKafka):
         self._catalog = Catalog()
         self._catalog_read_at = 0.0
         self._leaders: dict[str, list[int]] = {}  # as old as the catalog
+        self._source_leaders: dict[str, list[int]] = {}  # of topics that are copied
         self._idempotent: IdempotentProducer | None = None
         self.dead_letters = dead_letters
         self._copy_prefix = copies.copy_prefix()
@@ -138,10 +144,36 @@ class KafkaSink(TransactionalKafka):
         if self.partitioning == "preserve" and not isinstance(rows, ShapedBatch):
             self._require_partition(prepared.columns)
         self._refresh_catalog(force=context.attempt > 1)
+        if isinstance(rows, ShapedBatch) and (outcome := self._copied(rows, context)) is not None:
+            return outcome
         # A second try goes over tasks: the rows may have been too many to collect.
         if (table := self._collected(prepared, rows, context)) is not None:
             return self._write_here(context, table)
-        outcome = self._way(prepared.sparkSession, context)(prepared, self._work(context, self.identity))
+        return self._write_over_tasks(context, prepared, self._work(context, self.identity))
+
+    def _copied(self, rows: ShapedBatch, context: EpochContext) -> Outcome | None:
+        """Of records that are taken over as they are. A second try lets Spark read them: it may know better."""
+        if rows.origin is None or context.attempt > 1 or (copy := rows.origin.copy(context)) is None:
+            return None
+        outcome = self._write_copied(context, rows.frame.sparkSession, copy)
+        rows.origin.counted(outcome.rows)
+        return outcome
+
+    def _write_copied(self, context: EpochContext, spark: SparkSession, copy: Copy) -> Outcome:
+        """Spark's part is to run tasks, one for each range, or nothing at all where the epoch is small."""
+        most = self._size.small_epoch_bytes * LARGER
+        read = partial(copy.table, self._reader(copy), most)
+        if self._size.is_small(context) and (table := self._size.read_here(context, read)) is not None:
+            return self._write_here(context, table)
+        numbers = spark.range(0, len(copy.ranges), 1, len(copy.ranges)).toDF("number")
+        return self._write_over_tasks(context, numbers, replace(self._work(context, self.identity), copy=copy))
+
+    def _reader(self, copy: Copy) -> RangeReader:
+        wire = self.wire if copy.cluster == self.cluster else wire_to(copy.cluster)
+        return RangeReader(wire, self._source_leaders)
+
+    def _write_over_tasks(self, context: EpochContext, rows: DataFrame, work: Work) -> Outcome:
+        outcome = self._way(rows.sparkSession, context)(rows, work)
         self._size.learn_rows(context, outcome.rows)
         self._catalog.look_up(self.wire, {place.topic for place in outcome.partitions})
         return outcome
@@ -258,7 +290,7 @@ class KafkaSink(TransactionalKafka):
         if force or now - self._catalog_read_at > CATALOG_AGE_S:
             before = self._catalog.topics
             names = {*before, *self.named_topics}
-            self._catalog, self._leaders = Catalog(), {}
+            self._catalog, self._leaders, self._source_leaders = Catalog(), {}, {}
             self._catalog.look_up(self.wire, names)
             self._catalog_read_at = now
             for name, found in self._catalog.topics.items():

@@ -15,11 +15,13 @@ from pyspark import TaskContext
 from onceward import crashpoints
 from onceward.epoch.outcome import PartitionOutcome, Span, TopicPartition
 from onceward.errors import OncewardError, revive
+from onceward.kafka.ranges import RangeReader
 from onceward.kafka.records import Compression, EncodedBatch
 from onceward.kafka.sender import Sender
 from onceward.kafka.transaction import Identity
 from onceward.kafka.wire import Cluster, Wire
 from onceward.secret import Exposure
+from onceward.sinks.kafka.copying import Copy
 from onceward.sinks.kafka.encoding import Catalog, Encoder
 from onceward.sinks.kafka.turns import Turns
 from onceward.sinks.parcel import Parcel
@@ -81,6 +83,7 @@ class Work:
     catalog: Catalog
     writers: int
     turns: Turns | None = None  # of tasks that share a machine
+    copy: Copy | None = None  # what tasks read themselves, in place of Spark's rows
 
     @property
     def exposure(self) -> Exposure:
@@ -88,9 +91,17 @@ class Work:
         return self.cluster.exposure
 
     def wire(self) -> Wire:
-        """This worker process's connections, kept from epoch to epoch."""
-        key = (self.cluster.bootstrap, tuple(sorted(self.cluster.settings.items())))
-        return _wires.setdefault(key, Wire(self.cluster))
+        """To the sink's cluster."""
+        return wire_to(self.cluster)
+
+    def tables(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
+        """A task's rows, as much as is encoded at a time; of a copy Spark gives the numbers of ranges."""
+        return _gather(batches if self.copy is None else self._copied(self.copy, batches))
+
+    @staticmethod
+    def _copied(copy: Copy, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        numbers = (number for batch in batches for number in batch.column(0).to_pylist())
+        return copy.read(RangeReader(wire_to(copy.cluster)), numbers)
 
     def encoder(self) -> Encoder:
         """An encoder over this worker's connections."""
@@ -101,13 +112,19 @@ class Work:
         return Sender(self.wire(), self.identity, self.transactional_id)
 
 
+def wire_to(cluster: Cluster) -> Wire:
+    """This worker process's connections, kept from epoch to epoch."""
+    key = (cluster.bootstrap, tuple(sorted(cluster.settings.items())))
+    return _wires.setdefault(key, Wire(cluster))
+
+
 def encode_rows(parcel: Parcel[Work], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """First stage: rows in, record batches out."""
     source, number = _task_number(), 0
     try:
         work = parcel.open()
         encoder = work.encoder()
-        for table in _gather(batches):
+        for table in work.tables(batches):
             rows = []
             for place, batch in encoder.encode(table):
                 writer = (zlib.crc32(place.topic.encode()) + place.partition) % work.writers
@@ -132,7 +149,7 @@ def encode_and_write(parcel: Parcel[Work], batches: Iterator[pa.RecordBatch]) ->
     def written() -> Iterator[tuple[TopicPartition, PartitionOutcome]]:
         work = parcel.open()
         encoder = work.encoder()
-        yield from _send(work, (pair for table in _gather(batches) for pair in encoder.encode(table)))
+        yield from _send(work, (pair for table in work.tables(batches) for pair in encoder.encode(table)))
 
     yield from _report(written())
 
@@ -145,7 +162,7 @@ def encode_and_write_in_turns(parcel: Parcel[Work], batches: Iterator[pa.RecordB
         work = parcel.open()
         assert work.turns is not None
         encoder, sender, spans = work.encoder(), work.sender(), dict[TopicPartition, Span]()
-        for table in _gather(batches):
+        for table in work.tables(batches):
             encoded = list(encoder.encode(table))
             with work.turns.at({place for place, _ in encoded}) as sequences:
                 for place, sequence in sequences.items():
@@ -166,8 +183,9 @@ def digest_rows(parcel: Parcel[Work], batches: Iterator[pa.RecordBatch]) -> Iter
     """A replay: run the rows, write nothing."""
 
     def digests() -> Iterator[tuple[TopicPartition, PartitionOutcome]]:
-        encoder = parcel.open().encoder()
-        for table in _gather(batches):
+        work = parcel.open()
+        encoder = work.encoder()
+        for table in work.tables(batches):
             yield from encoder.digest(table)
 
     yield from _report(digests())
