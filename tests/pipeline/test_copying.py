@@ -4,21 +4,23 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import pyarrow.compute as pc
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka import TopicPartition as Place
 from confluent_kafka.admin import AdminClient
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows
 
 import onceward as ow
 from onceward.epoch.contract import EpochContext
 from onceward.epoch.outcome import TopicPartition
-from onceward.errors import InputLost
+from onceward.errors import InputLost, UserCodeFailed
 from onceward.kafka.ranges import Range
 from onceward.kafka.wire import Cluster
 from onceward.pipeline.ahead import shaped_ahead
-from onceward.sinks.kafka.copying import Copy, Origin
-from onceward.sinks.kafka.sink import KafkaSink
+from onceward.sinks.kafka.copying import Copied, Copy, Origin
+from onceward.sinks.kafka.sink import COPIES_MAY_FAIL, KafkaSink
 from onceward.sinks.rows import ASSUMED_ROW_BYTES, Size
 from support.judge import Kafka
 from support.runs import crash, run
@@ -185,6 +187,118 @@ def test_an_epoch_that_is_larger_than_it_seemed_goes_over_tasks(
     assert (query.rows_read, copied, read_here) == (100, [True], [None])
 
 
+FUNCTIONS: dict[str, Callable[[Column], Column]] = {
+    "plain": lambda value: F.udf(lambda it: it and it.upper(), "string")(value.cast("string")),
+    "pandas": lambda value: F.pandas_udf(lambda it: it.str.upper(), "string")(value.cast("string")),
+    "arrow": lambda value: F.arrow_udf(pc.utf8_upper, "string")(value.cast("string")),
+    "bytes": lambda value: F.udf(lambda it: it and it.upper(), "binary")(value),  # noqa: PLW0108 - a session is needed
+    "arrow bytes": lambda value: F.arrow_udf(lambda it: it, "binary")(value),  # noqa: PLW0108 - a session is needed
+}
+APPLIED = pytest.mark.parametrize("function", FUNCTIONS.values(), ids=FUNCTIONS)
+
+
+@pytest.fixture
+def applying(spark: SparkSession, kafka: Kafka, name: str, tmp_path: Path, topics: tuple[str, str]) -> Build:
+    """A pipeline whose query calls a function; copied, or computed by Spark."""
+
+    def make(function: Callable[[Column], Column], *, copy: bool = True) -> ow.Pipeline:
+        events = ow.read_kafka(spark, kafka.bootstrap, topics=[topics[0]])
+        rows = events.select("key", function(F.col("value")).alias("value"))
+        sink = ow.KafkaSink(kafka.bootstrap, topic=topics[1], small_epoch_bytes=0)
+        source = rows if copy else rows.where("true or length(key) > 0 or key is null").selectExpr("*")
+        return ow.Pipeline(name, home=tmp_path / "home", source=source).to(sink)
+
+    return make
+
+
+@APPLIED
+@pytest.mark.parametrize("first", [True, False], ids=["copied-first", "computed-first"])
+def test_a_function_gives_what_it_gives_in_spark(
+    kafka: Kafka,
+    topics: tuple[str, str],
+    applying: Build,
+    crash_at: Callable[[str | None], None],
+    copied: list[bool],
+    function: Callable[[Column], Column],
+    first: bool,
+) -> None:
+    """G4: written one way and replayed the other, nulls, empty texts and letters of more than one byte included."""
+    texts = [None if it % 7 == 0 else "äa€" * (it % 50) for it in range(200)]
+    kafka.feed(topics[0], ((f"k{it}" if it % 5 else None, text) for it, text in enumerate(texts)))
+    crash_at("decided")
+    crash(applying(function, copy=first))
+    crash_at(None)
+    assert run(applying(function, copy=not first)).epochs_committed == 0
+    assert len(kafka.read(topics[1])) == 200
+    assert copied == [first]
+
+
+STRANGE: dict[str, tuple[Callable[[Column], Column], bytes]] = {
+    "a number for a text": (lambda value: F.udf(len, "string")(value), b"4"),  # noqa: PLW0108 - the same
+    "bytes for a text": (lambda value: F.udf(lambda it: it[2:], "string")(value), b"b'ab'"),  # noqa: PLW0108 - the same
+}
+
+
+@pytest.mark.parametrize(("function", "wanted"), STRANGE.values(), ids=STRANGE)
+def test_what_only_spark_can_tell_is_left_to_spark(
+    kafka: Kafka,
+    topics: tuple[str, str],
+    applying: Build,
+    function: Callable[[Column], Column],
+    wanted: bytes,
+) -> None:
+    """The epoch is redone, and nothing of the first try is visible."""
+    kafka.feed(topics[0], [("k", b"\xff\xfeab")])
+    run(applying(function))
+    assert [it.value() for it in kafka.read(topics[1])] == [wanted]
+
+
+def test_copies_that_fail_epoch_after_epoch_are_given_up(
+    kafka: Kafka, topics: tuple[str, str], applying: Build
+) -> None:
+    function = STRANGE["a number for a text"][0]
+    pipeline = applying(function)
+    for _ in range(COPIES_MAY_FAIL + 2):
+        kafka.feed(topics[0], [("k", "four")])
+        run(pipeline)
+    assert kafka.values(topics[1]) == ["4"] * (COPIES_MAY_FAIL + 2)
+    (sink,) = pipeline.sinks.values()
+    assert sink._copies_failed == COPIES_MAY_FAIL  # type: ignore[attr-defined]
+
+
+def test_a_failing_function_is_told_by_its_own_exception(
+    kafka: Kafka, topics: tuple[str, str], applying: Build
+) -> None:
+    """I3."""
+
+    def picky(value):  # type: ignore[no-untyped-def]
+        if value == "seven":
+            raise ValueError("no sevens here")
+        return value
+
+    kafka.feed(topics[0], [("k", "six"), ("k", "seven")])
+    with pytest.raises(UserCodeFailed, match="no sevens here"):
+        run(applying(lambda value: F.udf(picky, "string")(value.cast("string"))))
+    assert kafka.read(topics[1]) == []
+
+
+def test_what_a_function_counts_is_counted(
+    spark: SparkSession, kafka: Kafka, topics: tuple[str, str], applying: Build
+) -> None:
+    """Spark's accumulators, epoch after epoch in the same worker."""
+    seen = spark.sparkContext.accumulator(0)
+
+    def counting(value):  # type: ignore[no-untyped-def]
+        seen.add(1)
+        return value
+
+    pipeline = applying(lambda value: F.udf(counting, "string")(value.cast("string")))
+    for total in (50, 100):
+        kafka.feed(topics[0], ((f"k{it}", "v") for it in range(50)))
+        run(pipeline)
+        assert seen.value == total
+
+
 COPIES: dict[str, Callable[[DataFrame], DataFrame]] = {
     "key and value": lambda events: events.select("key", "value"),
     "as strings": lambda events: events.selectExpr("cast(key as string)", "cast(value as string) as VALUE"),
@@ -199,6 +313,22 @@ COMPUTED: dict[str, Callable[[DataFrame], DataFrame]] = {
     "a time": lambda events: events.select("key", "value", "timestamp"),
     "a topic": lambda events: events.selectExpr("key", "value", "'elsewhere' as topic"),
     "headers": lambda events: events.select("key", "value", "headers"),
+    "a function of another column": lambda events: events.select(
+        "key", F.udf(lambda it: it, "string")("topic").alias("value")
+    ),
+    "a function of the key": lambda events: events.select(F.udf(lambda it: it, "binary")("key").alias("key"), "value"),
+    "two functions": lambda events: events.select(
+        "key", F.udf(len, "string")(F.udf(len, "string")("value")).alias("value")
+    ),
+    "a function of two": lambda events: events.select(
+        "key", F.udf(lambda one, other: one or other, "binary")("key", "value").alias("value")
+    ),
+    "a function that is not deterministic": lambda events: events.select(
+        "key", F.udf(len, "string").asNondeterministic()("value").alias("value")
+    ),
+    "a function that gives a number": lambda events: events.select(
+        "key", F.udf(len, "int")("value").cast("string").alias("value")
+    ),
     "a number in its place": lambda events: events.selectExpr("key", "value", "0 as partition"),
 }
 
@@ -244,7 +374,7 @@ def test_a_source_with_credentials_is_read_with_the_sinks_if_they_are_the_same(
 
 def test_ranges_that_do_not_add_up_are_left_to_spark() -> None:
     """An entry of the checkpoint that is missing, or positions that went back: Spark reads, or says what is wrong."""
-    origin = Origin(Cluster("b:1"), False, lambda _: {T0: 5}, lambda _: None)
+    origin = Origin(Copied(Cluster("b:1"), False), lambda _: {T0: 5}, lambda _: None)
     fine = origin.copy(EpochContext(epoch=1, positions={T0: 9, T1: 3}, input_rows=7))
     assert fine is not None
     assert fine.ranges == (Range(T0, 5, 9), Range(T1, 0, 3))
@@ -257,4 +387,4 @@ def origin_of(source: DataFrame, kafka: Kafka, settings: dict[str, str] | None =
     sink = ow.KafkaSink(kafka.bootstrap, topic="t", settings=settings)
     ahead = shaped_ahead(source, {"kafka": sink}, {"kafka"})
     assert ahead is not None
-    return ahead.copies
+    return ahead.copied.cluster if ahead.copied is not None else None

@@ -14,11 +14,10 @@ from pyspark.sql import DataFrame
 
 from onceward.epoch.contract import TwoPhaseCommitSink
 from onceward.epoch.outcome import TopicPartition
-from onceward.kafka.wire import Cluster
 from onceward.pipeline.batch import Shape
 from onceward.pipeline.copies_of_records import copied
 from onceward.sinks.kafka import KafkaSink
-from onceward.sinks.kafka.copying import Origin
+from onceward.sinks.kafka.copying import Copied, Origin
 from onceward.sinks.kafka.rows import Shaped
 
 Begins = Callable[[int], Mapping[TopicPartition, int]]
@@ -33,13 +32,11 @@ class Ahead:
     sink: str
     source: DataFrame
     shape: Shaped
-    copies: Cluster | None  # whose records are taken over as they are
+    copied: Copied | None  # where its rows are records as they are
 
     def transforms(self, begins: Begins, counted: Callable[[int], object]) -> dict[str, Shape]:
         """Nothing is left to be done to a batch."""
-        origin = None
-        if self.copies is not None:
-            origin = Origin(self.copies, "partition" in self.shape.columns, begins, counted)
+        origin = Origin(self.copied, begins, counted) if self.copied is not None else None
         return {self.sink: lambda batch, _: self.shape.batch(batch, origin)}
 
 

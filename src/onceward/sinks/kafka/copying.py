@@ -15,18 +15,16 @@ from numpy.typing import NDArray
 
 from onceward.epoch.contract import EpochContext
 from onceward.epoch.outcome import TopicPartition
-from onceward.errors import BrokerRefused, OncewardError
+from onceward.errors import BrokerRefused
 from onceward.kafka.decoding import Records
 from onceward.kafka.ranges import Range, RangeReader
 from onceward.kafka.row_hashes import first_flags, hashed_bytes, hashed_flags, hashed_ints
 from onceward.kafka.wire import Cluster
 from onceward.sinks.kafka.encoding import BODY, HASH
+from onceward.sinks.kafka.functions import CopyFailed, Function
 
+Apply = Callable[[pa.BinaryArray], pa.BinaryArray]
 COPIED: Final = (frozenset({"key", "value"}), frozenset({"key", "value", "partition"}))  # columns that can be
-
-
-class CopyFailed(OncewardError):
-    """A record of the source cannot be read past Spark, which may read it, or can say better what is wrong."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,18 +34,21 @@ class Copy:
     cluster: Cluster  # where they are read
     ranges: tuple[Range, ...]
     with_partition: bool  # whether a record keeps its partition's number
+    function: Function | None = None  # of the value
 
     @property
     def schema(self) -> pa.Schema:
         """Of what is read."""
-        columns = [("key", pa.binary()), (BODY, pa.binary()), (HASH, pa.uint64())]
+        content = BODY if self.function is None else "value"
+        columns = [("key", pa.binary()), (content, pa.binary()), (HASH, pa.uint64())]
         return pa.schema([*columns, ("partition", pa.int32())] if self.with_partition else columns)
 
     def read(self, reader: RangeReader, numbers: Iterable[int]) -> Iterator[pa.RecordBatch]:
         """Some of the ranges, one after the other."""
+        apply = self.function.ready() if self.function is not None else None
         try:
             for wanted, records in reader.read(self.ranges[number] for number in numbers):
-                yield self._columns(wanted.place.partition, records)
+                yield self._columns(wanted.place.partition, records, apply)
         except BrokerRefused as error:
             raise CopyFailed(f"{error}; the epoch is redone, and Spark reads its records") from error
 
@@ -61,11 +62,12 @@ class Copy:
                 return None
         return pa.Table.from_batches(found, self.schema)
 
-    def _columns(self, partition: int, records: Records) -> pa.RecordBatch:
+    def _columns(self, partition: int, records: Records, apply: Apply | None) -> pa.RecordBatch:
         """As Spark hashes a row of these columns (rows.py): before a key and a value, whether it is null."""
+        value = records.value if apply is None else apply(records.value)
         hashes = hashed_bytes(records.key, first_flags(_missing(records.key)))
-        hashes = hashed_bytes(records.value, hashed_flags(_missing(records.value), hashes))
-        columns = [records.key, records.body]
+        hashes = hashed_bytes(value, hashed_flags(_missing(value), hashes))
+        columns = [records.key, records.body if apply is None else value]
         if not self.with_partition:
             return pa.RecordBatch.from_arrays([*columns, pa.array(hashes)], schema=self.schema)
         places = np.full(len(records), partition, np.int32)
@@ -80,11 +82,19 @@ def _missing(column: pa.BinaryArray) -> NDArray[np.bool_]:
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
-    """What a query copies, apart from which records."""
+class Copied:
+    """What a query copies, whichever records those are."""
 
     cluster: Cluster
     with_partition: bool
+    function: Function | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where an epoch's records are."""
+
+    copied: Copied
     begins: Callable[[int], Mapping[TopicPartition, int]]  # where an epoch begins, as Spark has planned it
     counted: Callable[[int], object]  # told how many records an epoch has read past Spark
 
@@ -94,4 +104,6 @@ class Origin:
         ranges = [Range(place, begins.get(place, 0), end) for place, end in sorted(context.positions.items())]
         if any(it.end < it.start for it in ranges) or sum(it.end - it.start for it in ranges) != context.input_rows:
             return None
-        return Copy(self.cluster, tuple(it for it in ranges if it.end > it.start), self.with_partition)
+        copied = self.copied
+        there = tuple(it for it in ranges if it.end > it.start)
+        return Copy(copied.cluster, there, copied.with_partition, copied.function)

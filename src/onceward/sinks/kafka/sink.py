@@ -33,6 +33,7 @@ from onceward.sinks.parcel import is_local
 from onceward.sinks.rows import SMALL_EPOCH_BYTES, Size
 
 TRANSACTION_TIMEOUT_MS: Final = 60_000  # Kafka's own default; a longer epoch is redone with twice as much
+COPIES_MAY_FAIL: Final = 3  # epochs in a row; then there is something in the records that Spark has to look at
 LARGER: Final = 4  # times a small epoch: what is taken for one may turn out so, and is held by the driver
 CATALOG_AGE_S: Final = 10.0  # how long a topic's partition count and limits are taken for granted
 
@@ -80,6 +81,7 @@ class KafkaSink(TransactionalKafka):
         self._catalog = Catalog()
         self._catalog_read_at = 0.0
         self._leaders: dict[str, list[int]] = {}  # as old as the catalog
+        self._copies_failed = 0  # one after the other
         self._source_leaders: dict[str, list[int]] = {}  # of topics that are copied
         self._idempotent: IdempotentProducer | None = None
         self.dead_letters = dead_letters
@@ -153,17 +155,22 @@ class KafkaSink(TransactionalKafka):
 
     def _copied(self, rows: ShapedBatch, context: EpochContext) -> Outcome | None:
         """Of records that are taken over as they are. A second try lets Spark read them: it may know better."""
-        if rows.origin is None or context.attempt > 1 or (copy := rows.origin.copy(context)) is None:
+        if rows.origin is None or context.attempt > 1 or self._copies_failed >= COPIES_MAY_FAIL:
             return None
-        outcome = self._write_copied(context, rows.frame.sparkSession, copy)
+        copy, small = rows.origin.copy(context), self._size.is_small(context)
+        if copy is None or (small and copy.function is not None):  # users' functions run in Spark's workers
+            return None
+        self._copies_failed += 1
+        outcome = self._write_copied(context, rows.frame.sparkSession, copy, small=small)
+        self._copies_failed = 0
         rows.origin.counted(outcome.rows)
         return outcome
 
-    def _write_copied(self, context: EpochContext, spark: SparkSession, copy: Copy) -> Outcome:
+    def _write_copied(self, context: EpochContext, spark: SparkSession, copy: Copy, *, small: bool) -> Outcome:
         """Spark's part is to run tasks, one for each range, or nothing at all where the epoch is small."""
         most = self._size.small_epoch_bytes * LARGER
         read = partial(copy.table, self._reader(copy), most)
-        if self._size.is_small(context) and (table := self._size.read_here(context, read)) is not None:
+        if small and (table := self._size.read_here(context, read)) is not None:
             return self._write_here(context, table)
         numbers = spark.range(0, len(copy.ranges), 1, len(copy.ranges)).toDF("number")
         return self._write_over_tasks(context, numbers, replace(self._work(context, self.identity), copy=copy))
