@@ -10,6 +10,8 @@ standard input, one JSON object in a line, and answers each with one (bench/work
 """
 
 import argparse
+import os
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -42,6 +44,7 @@ CONSUMERS_KEPT = {"spark.kafka.consumer.cache.capacity": "8"}
 def session(system: str) -> SparkSession:
     if system != "spark":
         return ow.session("bench", master="local[2]", **CONSUMERS_KEPT)
+    os.environ["PYSPARK_PYTHON"] = sys.executable  # else workers miss pyarrow
     builder = SparkSession.builder.appName("bench").master("local[2]")
     for name, value in {"spark.jars": ",".join(map(str, connector_jars())), **CONSUMERS_KEPT}.items():
         builder = builder.config(name, value)

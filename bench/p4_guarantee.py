@@ -10,12 +10,12 @@ TITLE = "What the guarantee costs: at-least-once and exactly-once"
 BASE = "onceward, at-least-once"
 GUARANTEES = ("at-least-once", "exactly-once")
 SYSTEM = "onceward"
-PER_SECOND = 400_000  # about what the job copies
+PER_SECOND = 1_000_000  # about what the job copies
 WARM_UP_RECORDS = 1_500_000
 
 
 def run(stage: Stage) -> None:
-    records = stage.options.records or (1_200_000 if stage.options.short else 2_400_000)
+    records = stage.options.records or (3_000_000 if stage.options.short else 6_000_000)
     source = stage.topics.filled(records, 100)
     small = stage.topics.filled(min(records, WARM_UP_RECORDS), 100)
     for _ in range(2):

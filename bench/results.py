@@ -24,13 +24,17 @@ def write(report: Report, folder: Path = FOLDER) -> Path:
     return folder / f"{report.id}.md"
 
 
+def _said(value: object) -> str:
+    return "; ".join(f"{name} {it:,}" for name, it in value.items()) if isinstance(value, dict) else str(value)
+
+
 def document(report: Report) -> str:
     return f"# {report.id}: {report.title}\n\n{_taken(report)}\n\n{report.markdown()}\n"
 
 
 def _taken(report: Report) -> str:
     about = report.circumstances
-    settings = ", ".join(f"{name} {value}" for name, value in report.settings.items())
+    settings = ", ".join(f"{name} {_said(value)}" for name, value in report.settings.items())
     return (
         f"Taken {about.get('date', '')} at {about.get('commit', '') or 'an unknown commit'} "
         f"on {about.get('machine', '')}, which also ran the broker, the feeder and the reader ({settings})."

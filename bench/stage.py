@@ -17,7 +17,7 @@ from bench.workers import Worker, WorkerFailed
 from onceward.servers.broker import DevBroker
 
 Say = Callable[[str], None]
-WARM_UP = 3
+WARM_UP = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

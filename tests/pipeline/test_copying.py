@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow.compute as pc
 import pytest
@@ -187,12 +188,18 @@ def test_an_epoch_that_is_larger_than_it_seemed_goes_over_tasks(
     assert (query.rows_read, copied, read_here) == (100, [True], [None])
 
 
+def vectorised(decorator: Any, function: Callable[[Any], Any], gives: str) -> Callable[[Column], Column]:
+    """PySpark's types know no function without hints."""
+    made: Callable[[Column], Column] = decorator(function, gives)
+    return made
+
+
 FUNCTIONS: dict[str, Callable[[Column], Column]] = {
     "plain": lambda value: F.udf(lambda it: it and it.upper(), "string")(value.cast("string")),
-    "pandas": lambda value: F.pandas_udf(lambda it: it.str.upper(), "string")(value.cast("string")),
-    "arrow": lambda value: F.arrow_udf(pc.utf8_upper, "string")(value.cast("string")),
+    "pandas": lambda value: vectorised(F.pandas_udf, lambda it: it.str.upper(), "string")(value.cast("string")),
+    "arrow": lambda value: vectorised(F.arrow_udf, pc.utf8_upper, "string")(value.cast("string")),
     "bytes": lambda value: F.udf(lambda it: it and it.upper(), "binary")(value),  # noqa: PLW0108 - a session is needed
-    "arrow bytes": lambda value: F.arrow_udf(lambda it: it, "binary")(value),  # noqa: PLW0108 - a session is needed
+    "arrow bytes": lambda value: vectorised(F.arrow_udf, lambda it: it, "binary")(value),  # noqa: PLW0108 - the same
 }
 APPLIED = pytest.mark.parametrize("function", FUNCTIONS.values(), ids=FUNCTIONS)
 

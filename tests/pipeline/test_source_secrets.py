@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 import onceward as ow
 from onceward.errors import SecretUnavailable
-from onceward.pipeline.source import _java_settings
+from onceward.pipeline.source import java_settings
 
 
 def settings(password: str) -> dict[str, str]:
@@ -33,13 +33,13 @@ def test_a_reference_travels_as_it_is_and_is_looked_up_where_the_client_runs(
     """J4."""
     (tmp_path / "password").write_text("hunter 2")
     for reference, value in (("${env:PATH}", os.environ["PATH"]), (f"${{file:{tmp_path}/password}}", "hunter 2")):
-        java = _java_settings(settings(reference), spark)
+        java = java_settings(settings(reference), spark)
         assert value not in str(java)
         assert as_java_reads_it(spark, java).endswith(f'username="m\\"e" password="{value}";')
 
 
 def test_a_literal_password_is_given_as_it_is(spark: SparkSession) -> None:
-    java = _java_settings(settings('a"b\\'), spark)
+    java = java_settings(settings('a"b\\'), spark)
     assert as_java_reads_it(spark, java).endswith('password="a\\"b\\\\";')
     assert not [name for name in java if "providers" in name]
 
