@@ -381,13 +381,13 @@ def test_a_source_with_credentials_is_read_with_the_sinks_if_they_are_the_same(
 
 def test_ranges_that_do_not_add_up_are_left_to_spark() -> None:
     """An entry of the checkpoint that is missing, or positions that went back: Spark reads, or says what is wrong."""
-    origin = Origin(Copied(Cluster("b:1"), False), lambda _: {T0: 5}, lambda _: None)
-    fine = origin.copy(EpochContext(epoch=1, positions={T0: 9, T1: 3}, input_rows=7))
+    origin = Origin(Copied(Cluster("b:1"), False), lambda _: None)
+    planned = EpochContext(epoch=1, positions={T0: 9, T1: 3}, input_rows=7, begins={T0: 5})
+    fine = origin.copy(planned)
     assert fine is not None
     assert fine.ranges == (Range(T0, 5, 9), Range(T1, 0, 3))
-    assert origin.copy(EpochContext(epoch=1, positions={T0: 9, T1: 3}, input_rows=None)) is None
-    assert origin.copy(EpochContext(epoch=1, positions={T0: 9, T1: 3}, input_rows=12)) is None
-    assert origin.copy(EpochContext(epoch=1, positions={T0: 4}, input_rows=-1)) is None
+    for changed in ({"begins": None}, {"input_rows": None}, {"input_rows": 12}, {"positions": {T0: 4}}):
+        assert origin.copy(replace(planned, **changed)) is None, changed
 
 
 def origin_of(source: DataFrame, kafka: Kafka, settings: dict[str, str] | None = None) -> Cluster | None:
@@ -395,3 +395,17 @@ def origin_of(source: DataFrame, kafka: Kafka, settings: dict[str, str] | None =
     ahead = shaped_ahead(source, {"kafka": sink}, {"kafka"})
     assert ahead is not None
     return ahead.copied.cluster if ahead.copied is not None else None
+
+
+@pytest.mark.parametrize("point", ["begun", "writing", "written", "marked", "decided", "recorded"])
+def test_a_driver_that_dies_while_it_copies_loses_and_repeats_nothing(
+    kafka: Kafka, topics: tuple[str, str], build: Build, crash_at: Callable[[str | None], None], point: str
+) -> None:
+    """A1."""
+    kafka.feed(topics[0], ((f"k{it}", f"v{it}") for it in range(60)))
+    crash_at(point)
+    crash(build())
+    crash_at(None)
+    kafka.feed(topics[0], [("k", "more")])
+    run(build())
+    assert sorted(kafka.values(topics[1])) == sorted([*(f"v{it}" for it in range(60)), "more"])

@@ -61,6 +61,7 @@ class EpochContext:
     attempt: int = 1  # counts within one process; (term, epoch, attempt) is unique for ever
     positions: Mapping[TopicPartition, int] = field(default_factory=dict)
     input_rows: int | None = None  # records to read, where the sources tell; decides how to write
+    begins: Mapping[TopicPartition, int] | None = None  # where each Kafka source begins; None unless that is certain
     skipped: tuple[Skipped, ...] = ()  # records of its range that a person has told the pipeline to pass over
 
 

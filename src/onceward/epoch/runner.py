@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from onceward import crashpoints
-from onceward.epoch.checkpoint import Positions
+from onceward.epoch.checkpoint import Positions, kafka_positions
 from onceward.epoch.contract import DecidingSink, EpochContext, Guarantee, LastCommit
 from onceward.epoch.coordinator import Attempted, Voted
 from onceward.epoch.entries import EntryMaker
@@ -18,7 +18,7 @@ from onceward.epoch.journal import Journal
 from onceward.epoch.ledger import DONE, STARTED, Entry
 from onceward.epoch.markers import Markers
 from onceward.epoch.observing import Course, Observer
-from onceward.epoch.outcome import Outcome
+from onceward.epoch.outcome import Outcome, TopicPartition
 from onceward.epoch.plans import require_continuity
 from onceward.epoch.ports import Background, Batch, Pending, Stop
 from onceward.epoch.recovery import NEVER, compare_replay, expected_outcomes
@@ -171,6 +171,7 @@ class EpochRunner:
             epoch=epoch,
             positions=positions.kafka,
             input_rows=taken.checkpoint.input_rows(epoch, positions),
+            begins=self._begins(epoch),
             skipped=self._skipped(epoch, positions),
         )
         batch.prepare(epoch, positions)
@@ -306,6 +307,12 @@ class EpochRunner:
         """Up to where a committed epoch reads, if the ledger knows."""
         entry = self.taken.ledger.read(epoch) if 0 <= epoch <= self.taken.recovered.committed else None
         return (epoch, entry.positions) if entry is not None and entry.positions else None
+
+    def _begins(self, epoch: int) -> Mapping[TopicPartition, int] | None:
+        """Where the epoch before was committed up to, which Spark's log has just been compared with."""
+        if self._before is not None:
+            return kafka_positions(self._before[1])
+        return self.taken.checkpoint.initial() if epoch == 0 else None
 
     def _skipped(self, epoch: int, positions: Positions) -> tuple[Skipped, ...]:
         """A replay finds the same: what is committed can neither be skipped nor brought back."""

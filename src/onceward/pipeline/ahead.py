@@ -13,14 +13,12 @@ from typing import Any, Final
 from pyspark.sql import DataFrame
 
 from onceward.epoch.contract import TwoPhaseCommitSink
-from onceward.epoch.outcome import TopicPartition
 from onceward.pipeline.batch import Shape
 from onceward.pipeline.copies_of_records import copied
 from onceward.sinks.kafka import KafkaSink
 from onceward.sinks.kafka.copying import Copied, Origin
 from onceward.sinks.kafka.rows import Shaped
 
-Begins = Callable[[int], Mapping[TopicPartition, int]]
 # What gives at most one row for each of its child's. Python functions of single rows are expressions of a Project.
 PLAIN: Final = frozenset({"Project", "Filter", "SubqueryAlias", "StreamingRelationV2"})
 
@@ -34,9 +32,9 @@ class Ahead:
     shape: Shaped
     copied: Copied | None  # where its rows are records as they are
 
-    def transforms(self, begins: Begins, counted: Callable[[int], object]) -> dict[str, Shape]:
-        """Nothing is left to be done to a batch."""
-        origin = Origin(self.copied, begins, counted) if self.copied is not None else None
+    def transforms(self, counted: Callable[[int], object]) -> dict[str, Shape]:
+        """Nothing is left to be done to a batch. counted: told how many records were read past Spark."""
+        origin = Origin(self.copied, counted) if self.copied is not None else None
         return {self.sink: lambda batch, _: self.shape.batch(batch, origin)}
 
 

@@ -353,8 +353,7 @@ class Pipeline:
         if ahead is not None:
             telling.look_at({ahead.sink: self.source})
             transforms = ahead.transforms(
-                checkpoint.begins,
-                lambda rows: beside.submit(lambda: add_rows_read(started.result(START_S), rows)),
+                lambda rows: beside.submit(lambda: add_rows_read(started.result(START_S), rows))
             )
         shaping = Shaping.of(
             transforms,

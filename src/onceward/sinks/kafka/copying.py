@@ -5,7 +5,7 @@ takes Kafka's own columns over, an epoch's rows are known without it: they are t
 Spark has planned and the checkpoint holds. The hash of each is the one that Spark computes (docs/decisions/0023).
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -14,7 +14,6 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from onceward.epoch.contract import EpochContext
-from onceward.epoch.outcome import TopicPartition
 from onceward.errors import BrokerRefused
 from onceward.kafka.decoding import Records
 from onceward.kafka.ranges import Range, RangeReader
@@ -95,12 +94,13 @@ class Origin:
     """Where an epoch's records are."""
 
     copied: Copied
-    begins: Callable[[int], Mapping[TopicPartition, int]]  # where an epoch begins, as Spark has planned it
     counted: Callable[[int], object]  # told how many records an epoch has read past Spark
 
     def copy(self, context: EpochContext) -> Copy | None:
         """None unless the epoch's ranges are beyond doubt: then Spark reads them, or says what is wrong."""
-        begins = self.begins(context.epoch)
+        begins = context.begins
+        if begins is None:
+            return None
         ranges = [Range(place, begins.get(place, 0), end) for place, end in sorted(context.positions.items())]
         if any(it.end < it.start for it in ranges) or sum(it.end - it.start for it in ranges) != context.input_rows:
             return None
