@@ -20,8 +20,8 @@ from onceward.errors import InputLost, UserCodeFailed
 from onceward.kafka.ranges import Range
 from onceward.kafka.wire import Cluster
 from onceward.pipeline.ahead import shaped_ahead
-from onceward.sinks.kafka.copying import Copied, Copy, Origin
-from onceward.sinks.kafka.sink import COPIES_MAY_FAIL, KafkaSink
+from onceward.sinks.kafka.copying import MAY_FAIL, Copied, Copy, Origin
+from onceward.sinks.kafka.sink import KafkaSink
 from onceward.sinks.rows import ASSUMED_ROW_BYTES, Size
 from support.judge import Kafka
 from support.runs import crash, run
@@ -265,12 +265,12 @@ def test_copies_that_fail_epoch_after_epoch_are_given_up(
 ) -> None:
     function = STRANGE["a number for a text"][0]
     pipeline = applying(function)
-    for _ in range(COPIES_MAY_FAIL + 2):
+    for _ in range(MAY_FAIL + 2):
         kafka.feed(topics[0], [("k", "four")])
         run(pipeline)
-    assert kafka.values(topics[1]) == ["4"] * (COPIES_MAY_FAIL + 2)
+    assert kafka.values(topics[1]) == ["4"] * (MAY_FAIL + 2)
     (sink,) = pipeline.sinks.values()
-    assert sink._copies_failed == COPIES_MAY_FAIL  # type: ignore[attr-defined]
+    assert sink._copies.failed == MAY_FAIL  # type: ignore[attr-defined]
 
 
 def test_a_failing_function_is_told_by_its_own_exception(
@@ -397,7 +397,7 @@ def origin_of(source: DataFrame, kafka: Kafka, settings: dict[str, str] | None =
     return ahead.copied.cluster if ahead.copied is not None else None
 
 
-@pytest.mark.parametrize("point", ["begun", "writing", "written", "marked", "decided", "recorded"])
+@pytest.mark.parametrize("point", ["begun", "written", "marked", "decided", "recorded"])
 def test_a_driver_that_dies_while_it_copies_loses_and_repeats_nothing(
     kafka: Kafka, topics: tuple[str, str], build: Build, crash_at: Callable[[str | None], None], point: str
 ) -> None:

@@ -6,6 +6,7 @@ Spark has planned and the checkpoint holds. The hash of each is the one that Spa
 """
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
@@ -18,10 +19,11 @@ from onceward.errors import BrokerRefused
 from onceward.kafka.decoding import Records
 from onceward.kafka.ranges import Range, RangeReader
 from onceward.kafka.row_hashes import first_flags, hashed_bytes, hashed_flags, hashed_ints
-from onceward.kafka.wire import Cluster
+from onceward.kafka.wire import Cluster, Wire
 from onceward.sinks.kafka.encoding import BODY, HASH
 from onceward.sinks.kafka.functions import CopyFailed, Function
 
+MAY_FAIL: Final = 3  # epochs in a row; then there is something in the records that Spark has to look at
 Apply = Callable[[pa.BinaryArray], pa.BinaryArray]
 COPIED: Final = (frozenset({"key", "value"}), frozenset({"key", "value", "partition"}))  # columns that can be
 
@@ -107,3 +109,40 @@ class Origin:
         copied = self.copied
         there = tuple(it for it in ranges if it.end > it.start)
         return Copy(copied.cluster, there, copied.with_partition, copied.function)
+
+
+class Copies:
+    """Of one sink: how their records are reached from the driver, and whether they go well."""
+
+    def __init__(self, cluster: Cluster, wire: Wire) -> None:
+        """The sink's own; a source in another cluster gets connections of its own."""
+        self._cluster, self._wire = cluster, wire
+        self._other: Wire | None = None
+        self._leaders: dict[str, list[int]] = {}
+        self.failed = 0  # one after the other
+
+    def of(self, origin: Origin | None, context: EpochContext) -> Copy | None:
+        """A second try lets Spark read the records, which may know better; so do all, where copies keep failing."""
+        if origin is None or context.attempt > 1 or self.failed >= MAY_FAIL:
+            return None
+        return origin.copy(context)
+
+    @contextmanager
+    def tried(self) -> Iterator[None]:
+        """A copy is made inside of the block."""
+        self.failed += 1
+        yield
+        self.failed = 0
+
+    def reader(self, copy: Copy) -> RangeReader:
+        """For the driver."""
+        if copy.cluster == self._cluster:
+            return RangeReader(self._wire, self._leaders)
+        if self._other is None:
+            self._other = Wire(copy.cluster)
+        return RangeReader(self._other, self._leaders)
+
+    def close(self) -> None:
+        """The sink's own connections are its own."""
+        if self._other is not None:
+            self._other.close()

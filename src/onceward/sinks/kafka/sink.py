@@ -18,22 +18,21 @@ from onceward.epoch.outcome import Outcome, PartitionOutcome, TopicPartition
 from onceward.errors import ConfigurationError, InvalidRows
 from onceward.kafka import copies
 from onceward.kafka.idempotent import IdempotentProducer
-from onceward.kafka.ranges import RangeReader
 from onceward.kafka.records import Compression
 from onceward.kafka.sender import Sender
 from onceward.kafka.transaction import Identity
 from onceward.kafka.wire import Cluster, Wire
 from onceward.sinks.kafka import jobs
-from onceward.sinks.kafka.copying import Copy
-from onceward.sinks.kafka.encoding import Catalog, Encoder
+from onceward.sinks.kafka.copying import Copies, Copy
+from onceward.sinks.kafka.encoding import HASH, Catalog, Encoder
 from onceward.sinks.kafka.rows import KafkaRows, Shaped, ShapedBatch
-from onceward.sinks.kafka.tasks import Work, where, wire_to
+from onceward.sinks.kafka.tasks import Work, where
 from onceward.sinks.kafka.transactional import TransactionalKafka
+from onceward.sinks.kafka.unmeasured import can_be_unmeasured, unmeasured, was_too_large
 from onceward.sinks.parcel import is_local
 from onceward.sinks.rows import SMALL_EPOCH_BYTES, Size
 
 TRANSACTION_TIMEOUT_MS: Final = 60_000  # Kafka's own default; a longer epoch is redone with twice as much
-COPIES_MAY_FAIL: Final = 3  # epochs in a row; then there is something in the records that Spark has to look at
 LARGER: Final = 4  # times a small epoch: what is taken for one may turn out so, and is held by the driver
 CATALOG_AGE_S: Final = 10.0  # how long a topic's partition count and limits are taken for granted
 
@@ -81,8 +80,8 @@ class KafkaSink(TransactionalKafka):
         self._catalog = Catalog()
         self._catalog_read_at = 0.0
         self._leaders: dict[str, list[int]] = {}  # as old as the catalog
-        self._copies_failed = 0  # one after the other
-        self._source_leaders: dict[str, list[int]] = {}  # of topics that are copied
+        self._copies = Copies(self.cluster, self.wire)
+        self._large_rows = False  # seen
         self._idempotent: IdempotentProducer | None = None
         self.dead_letters = dead_letters
         self._copy_prefix = copies.copy_prefix()
@@ -154,36 +153,47 @@ class KafkaSink(TransactionalKafka):
         return self._write_over_tasks(context, prepared, self._work(context, self.identity))
 
     def _copied(self, rows: ShapedBatch, context: EpochContext) -> Outcome | None:
-        """Of records that are taken over as they are. A second try lets Spark read them: it may know better."""
-        if rows.origin is None or context.attempt > 1 or self._copies_failed >= COPIES_MAY_FAIL:
-            return None
-        copy, small = rows.origin.copy(context), self._size.is_small(context)
-        if copy is None or (small and copy.function is not None):  # users' functions run in Spark's workers
-            return None
-        self._copies_failed += 1
-        outcome = self._write_copied(context, rows.frame.sparkSession, copy, small=small)
-        self._copies_failed = 0
+        """Of records that are taken over as they are; None where Spark is to read them."""
+        copy, small = self._copies.of(rows.origin, context), self._size.is_small(context)
+        if rows.origin is None or copy is None or (small and copy.function is not None):
+            return None  # users' functions run in Spark's workers, never here
+        with self._copies.tried():
+            outcome = self._write_copied(context, rows.frame.sparkSession, copy, small=small)
         rows.origin.counted(outcome.rows)
         return outcome
 
     def _write_copied(self, context: EpochContext, spark: SparkSession, copy: Copy, *, small: bool) -> Outcome:
         """Spark's part is to run tasks, one for each range, or nothing at all where the epoch is small."""
         most = self._size.small_epoch_bytes * LARGER
-        read = partial(copy.table, self._reader(copy), most)
+        read = partial(copy.table, self._copies.reader(copy), most)
         if small and (table := self._size.read_here(context, read)) is not None:
             return self._write_here(context, table)
         numbers = spark.range(0, len(copy.ranges), 1, len(copy.ranges)).toDF("number")
         return self._write_over_tasks(context, numbers, replace(self._work(context, self.identity), copy=copy))
 
-    def _reader(self, copy: Copy) -> RangeReader:
-        wire = self.wire if copy.cluster == self.cluster else wire_to(copy.cluster)
-        return RangeReader(wire, self._source_leaders)
-
     def _write_over_tasks(self, context: EpochContext, rows: DataFrame, work: Work) -> Outcome:
-        outcome = self._way(rows.sparkSession, context)(rows, work)
+        way = self._way(rows.sparkSession, context)
+        if (
+            work.copy is not None
+            or way is jobs.write
+            or self._large_rows
+            or not can_be_unmeasured(rows.columns, [HASH])
+        ):
+            outcome = way(rows, work)
+        else:
+            outcome = self._write_unmeasured(rows, work, way)
         self._size.learn_rows(context, outcome.rows)
         self._catalog.look_up(self.wire, {place.topic for place in outcome.partitions})
         return outcome
+
+    def _write_unmeasured(self, rows: DataFrame, work: Work, way: Callable[[DataFrame, Work], Outcome]) -> Outcome:
+        """A row that is too large for it is one of several, as a rule: from then on batches are measured."""
+        try:
+            with unmeasured(rows) as small:
+                return way(small, work)
+        except Exception as error:
+            self._large_rows = was_too_large(error)
+            raise
 
     def _way(self, spark: SparkSession, context: EpochContext) -> Callable[[DataFrame, Work], Outcome]:
         """A second try takes the one that works everywhere."""
@@ -242,6 +252,7 @@ class KafkaSink(TransactionalKafka):
     def close(self) -> None:
         """Close connections. An open transaction is aborted by the next start, or by its timeout."""
         self.wire.close()
+        self._copies.close()
 
     def _prepared(self, rows: DataFrame | ShapedBatch) -> DataFrame:
         return rows.frame if isinstance(rows, ShapedBatch) else self._rows.of(rows)
@@ -297,7 +308,7 @@ class KafkaSink(TransactionalKafka):
         if force or now - self._catalog_read_at > CATALOG_AGE_S:
             before = self._catalog.topics
             names = {*before, *self.named_topics}
-            self._catalog, self._leaders, self._source_leaders = Catalog(), {}, {}
+            self._catalog, self._leaders = Catalog(), {}
             self._catalog.look_up(self.wire, names)
             self._catalog_read_at = now
             for name, found in self._catalog.topics.items():
