@@ -109,6 +109,20 @@ def test_a_record_that_reaches_into_the_next_is_refused() -> None:
         decode(section + bytes([40 << 1]) + bytes(40), 2)
 
 
+@SEEDS
+def test_the_first_records_alone(seed: int) -> None:
+    records = some(seed)
+    section = built(records)[HEADER.size :]
+    for most in range(len(records) + 2):
+        assert decode(section, len(records), most).value.to_pylist() == [value for _, value, *_ in records][:most]
+
+
+def test_the_first_records_of_a_batch_that_is_cut_off_are_refused_like_all() -> None:
+    section = built([(b"k", b"v" * 50, [], 0)] * 3)[HEADER.size :]
+    with pytest.raises(Malformed):
+        decode(section[:70], 3, 2)
+
+
 def test_nothing() -> None:
     found = decode(b"", 0)
     assert len(found) == 0

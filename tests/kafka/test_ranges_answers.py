@@ -11,7 +11,7 @@ from onceward.errors import BrokerRefused, BrokerUnreachable
 from onceward.kafka.batch import BatchHeader
 from onceward.kafka.compression import Compression
 from onceward.kafka.decoding import Malformed
-from onceward.kafka.ranges import Range, RangeReader
+from onceward.kafka.ranges import ASSUMED_BYTES, FETCH_BYTES, LEAST_BYTES, Range, RangeReader
 from onceward.kafka.wire import Wire
 from support.brokers import Brokers, said
 from support.kept import batch, ended, fetched
@@ -100,6 +100,21 @@ def test_what_kafka_has_deleted_is_an_error(brokers: Brokers, wire: Wire) -> Non
     brokers.will("FetchRequest", SimpleNamespace(throttle_time_ms=0, responses=[SimpleNamespace(partitions=[part])]))
     with pytest.raises(BrokerRefused, match="OFFSET_OUT_OF_RANGE"):
         values(wire, 0, 5)
+
+
+def test_a_leader_is_asked_for_about_as_much_as_a_range_needs(brokers: Brokers, wire: Wire) -> None:
+    """A short range of a long backlog."""
+    reader = RangeReader(wire)
+    brokers.will("FetchRequest", fetched(batch(0, *["x" * 100] * 2000)))
+    assert len(list(reader.read([Range(T0, 0, 2000)]))) == 1
+    list(reader.read([Range(T0, 0, 1500)]))
+    list(reader.read([Range(T0, 0, 1)]))
+    with pytest.raises(Malformed):  # more of it there is not
+        list(reader.read([Range(T0, 0, 10**9)]))
+    asked = [it.topics[0].partitions[0].partition_max_bytes for it in brokers.requests("FetchRequest")]
+    assert asked[0] == 2000 * ASSUMED_BYTES
+    assert 1500 * 100 < asked[1] < 1500 * 150
+    assert (asked[2], asked[3]) == (LEAST_BYTES, FETCH_BYTES)
 
 
 @pytest.mark.parametrize("codec", list(Compression))

@@ -44,23 +44,23 @@ class Records:
         return Records(self.deltas[rows], *columns)
 
 
-def decode(section: bytes, count: int) -> Records:
-    """What follows a batch's header, not compressed (any more)."""
+def decode(section: bytes, count: int, most: int | None = None) -> Records:
+    """What follows a batch's header, not compressed (any more). most: only so many of its records, the first ones."""
     if len(section) > MOST_BYTES:
         raise Malformed(f"a record batch of {len(section)} bytes is more than can be read at once")
     try:
-        return _records(section, _begins(section, count))
+        return _records(section, _begins(section, count, count if most is None else min(most, count)))
     except IndexError:
         raise Malformed("a record batch ends within a record") from None
 
 
-def _begins(section: bytes, count: int) -> Places:
-    """Where each record begins, with its length, and where the last one ends.
+def _begins(section: bytes, count: int, wanted: int) -> Places:
+    """Where each wanted record begins, with its length, and where the last one ends.
 
     This is the one loop over records: nearly every length has one byte or two, and these come first.
     """
     at, begins = 0, [0]
-    for _ in range(count):
+    for _ in range(wanted):
         byte = section[at]
         if byte < MORE:
             at += 1 + (byte >> 1)  # zigzag; a negative length would be odd, and is noticed by what follows
@@ -69,7 +69,7 @@ def _begins(section: bytes, count: int) -> Places:
         else:
             at += _long(section, at)
         begins.append(at)
-    if at != len(section):
+    if at > len(section) or (wanted == count and at != len(section)):
         raise Malformed(f"a record batch has {len(section)} bytes of records, and its {count} records take {at}")
     return np.array(begins, np.int64)
 

@@ -21,6 +21,9 @@ from onceward.kafka.offsets import READ_COMMITTED
 from onceward.kafka.reading import Aborted, unpacked, whole
 from onceward.kafka.wire import REQUEST_TIMEOUT_MS, Wire
 
+ASSUMED_BYTES: Final = 1000.0  # of a record, until some have come
+LEAST_BYTES: Final = 1 << 16
+MARGIN: Final = 1.25
 AHEAD_S: Final = REQUEST_TIMEOUT_MS / 1000
 
 
@@ -39,6 +42,7 @@ class RangeReader:
 
     wire: Wire
     leaders: dict[str, list[int]] = field(default_factory=dict)  # as of some time ago
+    record_bytes: float = ASSUMED_BYTES  # as it has turned out; a leader is asked for no more than a range needs
 
     def read(self, wanted: Iterable[Range]) -> Iterator[tuple[Range, Records]]:
         """All of them, batch by batch; in each range in order. The first answer of each is asked for at once."""
@@ -51,6 +55,7 @@ class RangeReader:
         while at < wanted.end:
             part = self._come(wanted, asked) or self._answered(wanted, at)
             found, before = list(whole(part.records)), at
+            self._learn(found)
             at = max([at, *(header.last_offset + 1 for header, _ in found)])
             asked = self._ask(wanted, at) if at < wanted.end else None
             yield from _within(wanted, found, Aborted(part.aborted_transactions))
@@ -67,8 +72,16 @@ class RangeReader:
         leaders = self.leaders.get(topic, [])
         if number >= len(leaders) or leaders[number] < 0:
             return None
-        asked = request(wanted.place, at, isolation=READ_COMMITTED, max_bytes=FETCH_BYTES, wait_ms=0)
+        asked = request(wanted.place, at, isolation=READ_COMMITTED, max_bytes=self._bytes(wanted, at), wait_ms=0)
         return self.wire.send(leaders[number], asked)
+
+    def _bytes(self, wanted: Range, at: int) -> int:
+        """About what is left of a range. Whatever is asked for, a leader gives at least one batch."""
+        return min(max(int((wanted.end - at) * self.record_bytes), LEAST_BYTES), FETCH_BYTES)
+
+    def _learn(self, found: list[tuple[BatchHeader, bytes]]) -> None:
+        if records := sum(header.record_count for header, _ in found):
+            self.record_bytes = sum(len(batch) for _, batch in found) / records * MARGIN
 
     def _come(self, wanted: Range, asked: Future | None) -> Any:
         """The answer, if there is nothing about it that has to be looked into."""
@@ -85,7 +98,8 @@ class RangeReader:
         """Something new, or nothing from a leader that is past the end; a new leader may know less for a moment."""
 
         def ask() -> Any:
-            part = fetch(self.wire, wanted.place, at, isolation=READ_COMMITTED, max_bytes=FETCH_BYTES, wait_ms=0)
+            most = self._bytes(wanted, at)
+            part = fetch(self.wire, wanted.place, at, isolation=READ_COMMITTED, max_bytes=most, wait_ms=0)
             return part if part.records or part.last_stable_offset >= wanted.end else None
 
         return self.wire.settle(ask, f"{wanted.place} up to offset {wanted.end}")
@@ -96,8 +110,10 @@ def _within(wanted: Range, found: list[tuple[BatchHeader, bytes]], aborted: Abor
     for header, batch in found:
         if aborted.hides(header) or header.base_offset >= wanted.end:
             continue
-        records = decode(unpacked(wanted.place, header, batch), header.record_count)
         first, end = wanted.start - header.base_offset, wanted.end - header.base_offset
+        is_full = header.last_offset_delta + 1 == header.record_count  # nothing was cleaned away: offsets are places
+        section = unpacked(wanted.place, header, batch)
+        records = decode(section, header.record_count, end if is_full else None)
         inside = (records.deltas >= first) & (records.deltas < end)
         if inside.all():
             yield records

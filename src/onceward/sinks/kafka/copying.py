@@ -117,8 +117,7 @@ class Copies:
     def __init__(self, cluster: Cluster, wire: Wire) -> None:
         """The sink's own; a source in another cluster gets connections of its own."""
         self._cluster, self._wire = cluster, wire
-        self._other: Wire | None = None
-        self._leaders: dict[str, list[int]] = {}
+        self._reader: RangeReader | None = None
         self.failed = 0  # one after the other
 
     def of(self, origin: Origin | None, context: EpochContext) -> Copy | None:
@@ -136,13 +135,11 @@ class Copies:
 
     def reader(self, copy: Copy) -> RangeReader:
         """For the driver."""
-        if copy.cluster == self._cluster:
-            return RangeReader(self._wire, self._leaders)
-        if self._other is None:
-            self._other = Wire(copy.cluster)
-        return RangeReader(self._other, self._leaders)
+        if self._reader is None:
+            self._reader = RangeReader(self._wire if copy.cluster == self._cluster else Wire(copy.cluster))
+        return self._reader
 
     def close(self) -> None:
         """The sink's own connections are its own."""
-        if self._other is not None:
-            self._other.close()
+        if self._reader is not None and self._reader.wire is not self._wire:
+            self._reader.wire.close()
