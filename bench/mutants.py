@@ -317,6 +317,42 @@ MUTANTS: Final = (
         "                pass",
         ("tests/sinks/kafka/test_turns.py",),
     ),
+    # Records that are copied past Spark.
+    Mutant(
+        "aborted records are copied",
+        "kafka/ranges.py",
+        "        if aborted.hides(header) or header.base_offset >= wanted.end:",
+        "        if header.base_offset >= wanted.end:",
+        ("tests/kafka/test_ranges_answers.py",),
+    ),
+    Mutant(
+        "damaged records are copied",
+        "kafka/reading.py",
+        "    if google_crc32c.value(batch[CRC_COUNTS_FROM:]) != header.crc:",
+        "    if False:",
+        ("tests/kafka/test_ranges_answers.py",),
+    ),
+    Mutant(
+        "a leader that knows less ends a range",
+        "kafka/ranges.py",
+        "            return part if part.records or part.last_stable_offset >= wanted.end else None",
+        "            return part",
+        ("tests/kafka/test_ranges_answers.py",),
+    ),
+    Mutant(
+        "ranges are copied that do not add up",
+        "sinks/kafka/copying.py",
+        " or sum(it.end - it.start for it in ranges) != context.input_rows",
+        "",
+        ("tests/sinks/kafka/test_copying.py",),
+    ),
+    Mutant(
+        "the hash of a copied row forgets which value is null",
+        "sinks/kafka/copying.py",
+        "hashed_flags(_missing(value), hashes)",
+        "hashes",
+        ("tests/sinks/kafka/test_copying.py",),
+    ),
     Mutant(
         "a turn ends before all is acknowledged",
         "sinks/kafka/tasks.py",

@@ -20,14 +20,13 @@ from onceward.errors import InputLost, UserCodeFailed
 from onceward.kafka.ranges import Range
 from onceward.kafka.wire import Cluster
 from onceward.pipeline.ahead import shaped_ahead
-from onceward.sinks.kafka.copying import MAY_FAIL, Copied, Copy, Origin
+from onceward.sinks.kafka.copying import MAY_FAIL, Copy, Origin
 from onceward.sinks.kafka.sink import KafkaSink
 from onceward.sinks.rows import ASSUMED_ROW_BYTES, Size
 from support.judge import Kafka
 from support.runs import crash, run
 
 WAYS = pytest.mark.parametrize("small", [10 << 20, 0], ids=["short-way", "over-tasks"])
-T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 Build = Callable[..., ow.Pipeline]
 
 
@@ -377,17 +376,6 @@ def test_a_source_with_credentials_is_read_with_the_sinks_if_they_are_the_same(
     )
     assert origin_of(rows, kafka, {**mine, "sasl.password": "another"}) is None
     assert origin_of(rows, kafka) is None
-
-
-def test_ranges_that_do_not_add_up_are_left_to_spark() -> None:
-    """An entry of the checkpoint that is missing, or positions that went back: Spark reads, or says what is wrong."""
-    origin = Origin(Copied(Cluster("b:1"), False), lambda _: None)
-    planned = EpochContext(epoch=1, positions={T0: 9, T1: 3}, input_rows=7, begins={T0: 5})
-    fine = origin.copy(planned)
-    assert fine is not None
-    assert fine.ranges == (Range(T0, 5, 9), Range(T1, 0, 3))
-    for changed in ({"begins": None}, {"input_rows": None}, {"input_rows": 12}, {"positions": {T0: 4}}):
-        assert origin.copy(replace(planned, **changed)) is None, changed
 
 
 def origin_of(source: DataFrame, kafka: Kafka, settings: dict[str, str] | None = None) -> Cluster | None:
