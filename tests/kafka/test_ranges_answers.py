@@ -11,7 +11,8 @@ from onceward.errors import BrokerRefused, BrokerUnreachable
 from onceward.kafka.batch import BatchHeader
 from onceward.kafka.compression import Compression
 from onceward.kafka.decoding import Malformed
-from onceward.kafka.ranges import ASSUMED_BYTES, FETCH_BYTES, LEAST_BYTES, Range, RangeReader
+from onceward.kafka.fetching import FETCH_BYTES
+from onceward.kafka.ranges import ASSUMED_BYTES, LEAST_BYTES, Range, RangeReader
 from onceward.kafka.wire import Wire
 from support.brokers import Brokers, said
 from support.kept import batch, ended, fetched
