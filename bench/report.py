@@ -33,7 +33,14 @@ class Report:
         return list(dict.fromkeys(it.system for it in self.samples if it.case == case))
 
     def of(self, case: str, system: str) -> list[Sample]:
-        return [it for it in self.samples if (it.case, it.system) == (case, system)]
+        """Of the rounds that count."""
+        counted = self.counted(case)
+        return [it for it in self.samples if (it.case, it.system) == (case, system) and it.round in counted]
+
+    def counted(self, case: str) -> set[int]:
+        """Rounds in which nobody was disturbed; all of them where there is no such round."""
+        rounds = {it.round for it in self.samples if it.case == case}
+        return rounds - {it.round for it in self.samples if it.case == case and it.busy} or rounds
 
     @property
     def void(self) -> list[str]:
@@ -44,13 +51,13 @@ class Report:
 
     @property
     def disturbed(self) -> int:
-        """Samples during which others used the machine."""
-        return sum(it.busy for it in self.samples)
+        """Samples that count although others used the machine meanwhile."""
+        return sum(it.busy for it in self.samples if it.round in self.counted(it.case))
 
     def values(self, case: str, system: str) -> dict[str, list[float]]:
         """Of each metric, one a round; none for a system that was wrong once."""
         samples = self.of(case, system)
-        if any(it.wrong for it in samples):
+        if any(it.wrong for it in self.samples if (it.case, it.system) == (case, system)):
             return {}
         found: dict[str, list[float]] = {}
         for sample in samples:
@@ -80,6 +87,13 @@ class Report:
                 f"Disturbed: during {self.disturbed} of {len(self.samples)} samples (marked *) other processes used "
                 "the machine."
             )
+        for case in self.cases:
+            left = sorted(
+                {it.round + 1 for it in self.samples if it.case == case} - {it + 1 for it in self.counted(case)}
+            )
+            if left:
+                rounds = f"round{'s' if len(left) > 1 else ''} {', '.join(map(str, left))}"
+                yield f"Left out: {rounds} of {case}, in which other processes used the machine."
         yield from (f"No result: {it}" for it in self.void)
 
     def facts(self) -> dict[str, Any]:

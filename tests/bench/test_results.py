@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
@@ -51,6 +52,25 @@ def test_a_disturbed_result_is_kept_from_the_page(tmp_path: Path) -> None:
     text, done, (refused,) = updated(report(others=0.5), tmp_path)
     assert (text, done) == (PAGE, [])
     assert "disturbed" in refused
+
+
+def test_a_round_in_which_somebody_was_disturbed_counts_for_nobody_if_there_is_a_quiet_one(tmp_path: Path) -> None:
+    made = report()
+    made.samples[3] = replace(made.samples[3], others=0.5)
+    text, done, refused = updated(made, tmp_path)
+    assert (done, refused, made.disturbed) == (["P2"], [], 0)
+    assert "| spark | 100 | 1.00 |" in text
+    assert "Left out: round 2 of 100 B, in which other processes used the machine." in text
+    made.samples[0] = replace(made.samples[0], others=0.5)
+    assert made.disturbed == 2
+    assert updated(made, tmp_path)[1] == []
+
+
+def test_a_wrong_output_counts_in_a_disturbed_round_too() -> None:
+    made = report()
+    made.samples[3] = replace(made.samples[3], others=0.5, wrong=("1 record is missing",))
+    assert made.values("100 B", "onceward <b>") == {}
+    assert made.void != []
 
 
 def test_a_wrong_result_is_kept_from_the_page(tmp_path: Path) -> None:
