@@ -10,7 +10,7 @@ from kafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchB
 from onceward.kafka.batch import HEADER
 from onceward.kafka.columns import Columns
 from onceward.kafka.compression import Compression
-from onceward.kafka.decoding import Malformed, decode
+from onceward.kafka.decoding import Malformed, decode, decode_together
 from onceward.kafka.records import encode
 
 Record = tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]], int]
@@ -121,6 +121,24 @@ def test_the_first_records_of_a_batch_that_is_cut_off_are_refused_like_all() -> 
     section = built([(b"k", b"v" * 50, [], 0)] * 3)[HEADER.size :]
     with pytest.raises(Malformed):
         decode(section[:70], 3, 2)
+
+
+@SEEDS
+def test_batches_together_are_what_they_are_alone(seed: int) -> None:
+    parts = [it for it in (some(seed), some(seed + 100), some(seed + 200)) if it]
+    sections = [built(it)[HEADER.size :] for it in parts]
+    found = decode_together(sections, [len(it) for it in parts])
+    assert found.value.to_pylist() == [value for part in parts for _, value, *_ in part]
+    assert found.deltas.tolist() == [number for part in parts for number in range(len(part))]
+
+
+def test_a_batch_that_reaches_into_the_next_is_refused() -> None:
+    """Though together they add up."""
+    section = built([(b"k", b"v", [], 0)] * 4)[HEADER.size :]
+    cut = len(section) // 4
+    assert len(decode_together([section[:cut], section[cut:]], [1, 3])) == 4
+    with pytest.raises(Malformed, match="within a record"):
+        decode_together([section[: cut + 1], section[cut + 1 :]], [1, 3])
 
 
 def test_nothing() -> None:

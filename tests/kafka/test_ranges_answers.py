@@ -3,7 +3,6 @@
 from types import SimpleNamespace
 from uuid import UUID
 
-import numpy as np
 import pytest
 
 from onceward.epoch.outcome import TopicPartition
@@ -12,7 +11,7 @@ from onceward.kafka.batch import BatchHeader
 from onceward.kafka.compression import Compression
 from onceward.kafka.decoding import Malformed
 from onceward.kafka.fetching import FETCH_BYTES
-from onceward.kafka.ranges import ASSUMED_BYTES, LEAST_BYTES, Range, RangeReader
+from onceward.kafka.ranges import ASSUMED_BYTES, LEAST_BYTES, TOGETHER_BYTES, Range, RangeReader
 from onceward.kafka.wire import Wire
 from support.brokers import Brokers, said
 from support.kept import batch, ended, fetched
@@ -67,12 +66,20 @@ def test_it_begins_and_ends_inside_of_batches(brokers: Brokers, wire: Wire) -> N
     assert values(wire, 1, 3) == ["b", "c"]
 
 
-def test_offsets_that_were_cleaned_away_inside_of_a_batch_count(brokers: Brokers, wire: Wire) -> None:
-    """A cleaned batch keeps its offsets: what matters is each record's own."""
-    whole = batch(0, "a", "b", "c")
-    brokers.will("FetchRequest", fetched(whole, batch(3, "d")))
-    ((_, first), (_, second)) = RangeReader(wire).read([Range(T0, 0, 4)])
-    assert np.concatenate((first.deltas, second.deltas + 3)).tolist() == [0, 1, 2, 3]
+def test_small_batches_are_looked_at_together_and_each_record_has_its_own_offset(brokers: Brokers, wire: Wire) -> None:
+    """Offsets between batches may be missing: cleaned away, or ends of transactions."""
+    brokers.will("FetchRequest", fetched(batch(0, "a", "b"), ended(2), batch(3, "c"), batch(7, "d", "e", "f")))
+    ((_, found),) = RangeReader(wire).read([Range(T0, 0, 10)])
+    assert found.deltas.tolist() == [0, 1, 3, 7, 8, 9]
+    brokers.will("FetchRequest", fetched(batch(0, "a", "b"), batch(3, "c"), batch(7, "d", "e", "f")))
+    assert values(wire, 1, 9) == ["b", "c", "d", "e"]
+
+
+def test_large_batches_are_looked_at_one_by_one(brokers: Brokers, wire: Wire) -> None:
+    large = "x" * (TOGETHER_BYTES // 2 + 1)
+    brokers.will("FetchRequest", fetched(batch(0, large), batch(1, "a"), batch(2, large), batch(3, "b")))
+    found = [len(records) for _, records in RangeReader(wire).read([Range(T0, 0, 4)])]
+    assert found == [2, 2]
 
 
 def test_a_batch_that_is_cut_off_comes_with_the_next_answer(brokers: Brokers, wire: Wire) -> None:

@@ -4,6 +4,7 @@ Pure. Where each record begins is the sum of the lengths before it, so one plain
 done for all records at once. What does not add up is an error: nothing here guesses.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -33,6 +34,7 @@ class Records:
     key: pa.BinaryArray
     value: pa.BinaryArray
     body: pa.BinaryArray  # key and value as they stand in a record: the length before each
+    begins: Places  # where each record begins, and where the last one ends
 
     def __len__(self) -> int:
         return len(self.deltas)
@@ -41,7 +43,15 @@ class Records:
         """Some of them."""
         wanted = pa.array(rows)
         columns = (self.key.take(wanted), self.value.take(wanted), self.body.take(wanted))
-        return Records(self.deltas[rows], *columns)
+        return Records(self.deltas[rows], *columns, self.begins)
+
+
+def decode_together(sections: Sequence[bytes], counts: Sequence[int]) -> Records:
+    """The records of small batches as if they were one; each delta counts from its own batch's first offset."""
+    together = decode(b"".join(sections), sum(counts))
+    if (together.begins[np.cumsum(counts)] != np.cumsum([len(it) for it in sections])).any():
+        raise Malformed("a record batch ends within a record")
+    return together
 
 
 def decode(section: bytes, count: int, most: int | None = None) -> Records:
@@ -102,6 +112,7 @@ def _records(section: bytes, begins: Places) -> Records:
         key=_cut_out(section, keys, key_ends, key_lengths < 0),
         value=_cut_out(section, values, value_ends, value_lengths < 0),
         body=_cut_out(section, body, value_ends, None),
+        begins=begins,
     )
 
 

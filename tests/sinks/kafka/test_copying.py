@@ -30,7 +30,7 @@ class Reader:
     def __init__(self, *rows: tuple[bytes | None, bytes | None], refuses: bool = False) -> None:
         keys, values = zip(*rows, strict=True)
         columns = (pa.array(keys, pa.binary()), pa.array(values, pa.binary()), pa.array([b""] * len(rows), pa.binary()))
-        self._records = Records(np.arange(len(rows)), *columns)
+        self._records = Records(np.arange(len(rows)), *columns, begins=np.arange(len(rows) + 1))
         self._refuses = refuses
 
     def read(self, wanted: Iterator[Range]) -> Iterator[tuple[Range, Records]]:
