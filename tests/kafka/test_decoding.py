@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 from kafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
 
+from onceward.kafka import decoding
 from onceward.kafka.batch import HEADER
 from onceward.kafka.columns import Columns
 from onceward.kafka.compression import Compression
@@ -139,6 +140,12 @@ def test_a_batch_that_reaches_into_the_next_is_refused() -> None:
     assert len(decode_together([section[:cut], section[cut:]], [1, 3])) == 4
     with pytest.raises(Malformed, match="within a record"):
         decode_together([section[: cut + 1], section[cut + 1 :]], [1, 3])
+
+
+def test_more_than_arrow_can_number_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decoding, "MOST_BYTES", 7)
+    with pytest.raises(Malformed, match="more than can be read at once"):
+        decode(built([(b"k", b"v", [], 0)])[HEADER.size :], 1)
 
 
 def test_nothing() -> None:

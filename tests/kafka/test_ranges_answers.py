@@ -4,6 +4,7 @@ from types import SimpleNamespace
 from uuid import UUID
 
 import pytest
+from kafka.future import Future
 
 from onceward.epoch.outcome import TopicPartition
 from onceward.errors import BrokerRefused, BrokerUnreachable
@@ -108,6 +109,35 @@ def test_what_kafka_has_deleted_is_an_error(brokers: Brokers, wire: Wire) -> Non
     brokers.will("FetchRequest", SimpleNamespace(throttle_time_ms=0, responses=[SimpleNamespace(partitions=[part])]))
     with pytest.raises(BrokerRefused, match="OFFSET_OUT_OF_RANGE"):
         values(wire, 0, 5)
+
+
+def test_records_before_the_range_alone_are_none(brokers: Brokers, wire: Wire) -> None:
+    brokers.will("FetchRequest", fetched(batch(0, "a"), batch(5, "b")))
+    assert values(wire, 1, 3) == []
+
+
+def test_a_partition_without_a_leader_is_asked_about_again(brokers: Brokers, wire: Wire) -> None:
+    """C8."""
+    led, (topic, ids) = [-1, 3], ("t", UUID(int=1))
+    brokers.will(
+        "MetadataRequest",
+        *(
+            SimpleNamespace(
+                topics=[said(name=topic, partitions=[SimpleNamespace(partition_index=0, leader_id=it)], topic_id=ids)]
+            )
+            for it in led
+        ),
+    )
+    brokers.will("FetchRequest", fetched(batch(0, "a")))
+    assert values(wire, 0, 1) == ["a"]
+
+
+def test_an_answer_is_waited_for(brokers: Brokers, wire: Wire, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = Future()
+    monkeypatch.setattr(Wire, "send", lambda *_: asked)
+    monkeypatch.setattr(Wire, "poll", lambda *_: asked.success(fetched(batch(0, "a"))))
+    assert values(wire, 0, 1) == ["a"]
+    assert brokers.requests("FetchRequest") == []
 
 
 def test_a_leader_is_asked_for_about_as_much_as_a_range_needs(brokers: Brokers, wire: Wire) -> None:

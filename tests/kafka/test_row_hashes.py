@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from onceward.kafka.row_hashes import SEED, hashed_bytes, hashed_flags, hashed_ints, seeds
+from onceward.kafka.row_hashes import SEED, first_flags, hashed_bytes, hashed_flags, hashed_ints, seeds
 
 
 def slow(data: bytes, seed: int) -> int:
@@ -67,6 +67,11 @@ def test_numbers_and_flags_are_four_bytes() -> None:
     found = hashed_ints(np.array([0, 1, -1, 1 << 30], np.int32), seeds(4)).tolist()
     assert found == [slow(it.to_bytes(4, "little", signed=True), SEED) for it in (0, 1, -1, 1 << 30)]
     assert hashed_flags(np.array([False, True]), seeds(2)).tolist() == found[:2]
+
+
+def test_flags_of_a_first_column_are_the_same() -> None:
+    flags = np.array([True, False, False, True])
+    assert first_flags(flags).tolist() == hashed_flags(flags, seeds(4)).tolist()
 
 
 def test_a_slice_of_a_column() -> None:
