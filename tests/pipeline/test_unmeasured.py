@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import udf
 
 import onceward as ow
 from onceward.sinks.kafka import sink as sink_module
@@ -81,3 +82,23 @@ def test_rows_whose_size_is_not_known_are_measured(
     run(build("headers"))
     assert kafka.values(topics[1]) == ["V"]
     assert jobs == []
+
+
+def test_rows_that_are_computed_batch_by_batch_are_measured_and_computed_once(
+    spark: SparkSession, kafka: Kafka, topics: tuple[str, str], name: str, tmp_path: Path, jobs: list[str | None]
+) -> None:
+    """A filter would be put below the function, and the function be called for the filter too."""
+    seen = spark.sparkContext.accumulator(0)
+
+    @udf("string")
+    def counting(value):  # type: ignore[no-untyped-def]
+        seen.add(1)
+        return value
+
+    kafka.feed(topics[0], [("k", "v")] * 5)
+    events = ow.read_kafka(spark, kafka.bootstrap, topics=[topics[0]])
+    sink = ow.KafkaSink(kafka.bootstrap, topic=topics[1], small_epoch_bytes=0)
+    pipeline = ow.Pipeline(name, home=tmp_path / "home", source=events)
+    run(pipeline.to(sink, rows=lambda batch: batch.select("key", counting(batch.value.cast("string")).alias("value"))))
+    assert kafka.values(topics[1]) == ["v"] * 5
+    assert (seen.value, jobs) == (5, [])

@@ -33,6 +33,7 @@ from onceward.sinks.parcel import is_local
 from onceward.sinks.rows import SMALL_EPOCH_BYTES, Size
 
 TRANSACTION_TIMEOUT_MS: Final = 60_000  # Kafka's own default; a longer epoch is redone with twice as much
+Way = Callable[[DataFrame, Work], Outcome]  # to write rows over tasks
 LARGER: Final = 4  # times a small epoch: what is taken for one may turn out so, and is held by the driver
 CATALOG_AGE_S: Final = 10.0  # how long a topic's partition count and limits are taken for granted
 
@@ -150,7 +151,10 @@ class KafkaSink(TransactionalKafka):
         # A second try goes over tasks: the rows may have been too many to collect.
         if (table := self._collected(prepared, rows, context)) is not None:
             return self._write_here(context, table)
-        return self._write_over_tasks(context, prepared, self._work(context, self.identity))
+        way, work = self._way(prepared.sparkSession, context), self._work(context, self.identity)
+        if isinstance(rows, ShapedBatch) and self._can_be_unmeasured(prepared, way):
+            way = partial(self._write_unmeasured, way)
+        return self._write_over_tasks(context, prepared, work, way)
 
     def _copied(self, rows: ShapedBatch, context: EpochContext) -> Outcome | None:
         """Of records that are taken over as they are; None where Spark is to read them."""
@@ -169,24 +173,20 @@ class KafkaSink(TransactionalKafka):
         if small and (table := self._size.read_here(context, read)) is not None:
             return self._write_here(context, table)
         numbers = spark.range(0, len(copy.ranges), 1, len(copy.ranges)).toDF("number")
-        return self._write_over_tasks(context, numbers, replace(self._work(context, self.identity), copy=copy))
+        work = replace(self._work(context, self.identity), copy=copy)
+        return self._write_over_tasks(context, numbers, work, self._way(spark, context))
 
-    def _write_over_tasks(self, context: EpochContext, rows: DataFrame, work: Work) -> Outcome:
-        way = self._way(rows.sparkSession, context)
-        if (
-            work.copy is not None
-            or way is jobs.write
-            or self._large_rows
-            or not can_be_unmeasured(rows.columns, [HASH])
-        ):
-            outcome = way(rows, work)
-        else:
-            outcome = self._write_unmeasured(rows, work, way)
+    def _write_over_tasks(self, context: EpochContext, rows: DataFrame, work: Work, way: Way) -> Outcome:
+        outcome = way(rows, work)
         self._size.learn_rows(context, outcome.rows)
         self._catalog.look_up(self.wire, {place.topic for place in outcome.partitions})
         return outcome
 
-    def _write_unmeasured(self, rows: DataFrame, work: Work, way: Callable[[DataFrame, Work], Outcome]) -> Outcome:
+    def _can_be_unmeasured(self, rows: DataFrame, way: Way) -> bool:
+        """Batches that the query has computed: Spark would put the look at a row's size below what computes the row."""
+        return way is not jobs.write and not self._large_rows and can_be_unmeasured(rows.columns, [HASH])
+
+    def _write_unmeasured(self, way: Way, rows: DataFrame, work: Work) -> Outcome:
         """A row that is too large for it is one of several, as a rule: from then on batches are measured."""
         try:
             with unmeasured(rows) as small:
@@ -195,7 +195,7 @@ class KafkaSink(TransactionalKafka):
             self._large_rows = was_too_large(error)
             raise
 
-    def _way(self, spark: SparkSession, context: EpochContext) -> Callable[[DataFrame, Work], Outcome]:
+    def _way(self, spark: SparkSession, context: EpochContext) -> Way:
         """A second try takes the one that works everywhere."""
         if context.attempt > 1:
             return jobs.write

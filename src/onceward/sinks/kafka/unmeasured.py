@@ -3,6 +3,9 @@
 After each row Spark asks how large its Arrow batch has become, which takes a sixth of the JVM's time for a row of 100
 bytes. It need not where no row is large: then the bound on a batch's rows bounds its bytes. A larger row ends the job
 before its batch is sent; nothing of it is visible, and the epoch is redone in batches that are measured.
+
+Only for batches that the streaming query has computed: in any other query Spark puts the look at a row's size below the
+expressions that make the row, and computes them, users' functions too, a second time.
 """
 
 from collections.abc import Collection, Iterator
