@@ -171,3 +171,13 @@ def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
         lab = Lab(broker)
         yield lab
         lab.close()
+
+
+@pytest.fixture(scope="module")
+def counting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    """On a broker that counts quotas over a second, where others count over ten."""
+    settings = {"quota.window.num": "2"}
+    with DevBroker(tmp_path_factory.mktemp("counting"), port=0, settings=settings) as broker:
+        lab = Lab(broker)
+        yield lab
+        lab.close()

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from onceward.kafka.cluster_facts import READ, WRITE, group_is_allowed, look, transactional_id_is_visible
+from onceward.kafka.cluster_facts import READ, WRITE, group_is_allowed, look, producer_id, transactional_id_is_visible
 from onceward.kafka.listing import topic_names
-from onceward.kafka.wire import Wire
+from onceward.kafka.wire import TRANSACTION, Wire
 from support.brokers import Brokers, said
 
 REFUSED = 29  # TOPIC_AUTHORIZATION_FAILED
@@ -91,6 +91,22 @@ def test_a_transactional_id_that_does_not_exist_yet_may_be_looked_at(
 ) -> None:
     brokers.will("DescribeTransactionsRequest", said(transaction_states=[said(number)]))
     assert transactional_id_is_visible(wire, "p") is visible
+
+
+def test_the_producer_id_of_a_transactional_id_is_known_where_its_coordinator_tells_it(
+    brokers: Brokers, wire: Wire
+) -> None:
+    """D5: 14 and 16 are no answers yet; 105 and 53 are none at all."""
+    told = said(producer_id=77)
+    brokers.will("DescribeTransactionsRequest", *(said(transaction_states=[it]) for it in (said(14), said(16), told)))
+    assert producer_id(wire, "p") == 77
+    assert len(brokers.requests("FindCoordinatorRequest")) == 3
+    for number in (105, 53):
+        brokers.will("DescribeTransactionsRequest", said(transaction_states=[said(number, producer_id=-1)]))
+        assert producer_id(wire, "p") is None
+    wire.forget_coordinator("p", TRANSACTION)
+    brokers.will("FindCoordinatorRequest", said(coordinators=[said(53)]))
+    assert producer_id(wire, "p") is None
 
 
 @pytest.mark.parametrize(("number", "asked"), [(30, group_is_allowed), (53, transactional_id_is_visible)])

@@ -62,6 +62,14 @@ def test_the_beginning_is_asked_for_in_the_same_way(brokers: Brokers, wire: Wire
     assert asked(brokers) == [(3, "t", 0, EARLIEST)]
 
 
+def test_broker_0_is_one_and_offset_0_an_answer(brokers: Brokers, wire: Wire) -> None:
+    """As clusters number their brokers; no leader is -1."""
+    brokers.will("MetadataRequest", led(0, 0))
+    brokers.will("ListOffsetsRequest", at(0), at(7))
+    assert offsets(wire, ["t"], LATEST) == {TopicPartition("t", 0): 0, TopicPartition("t", 1): 7}
+    assert asked(brokers) == [(0, "t", 0, LATEST), (0, "t", 1, LATEST)]
+
+
 def test_of_no_topic_nobody_is_asked(brokers: Brokers, wire: Wire) -> None:
     assert offsets(wire, [], LATEST) == {}
     assert brokers.asked == []

@@ -152,4 +152,5 @@ def test_a_producer_whose_transaction_nobody_knows_is_a_hanging_one() -> None:
     known = {7: OpenTransaction("p", 7, 0, "Ongoing", 5, 6, 1, ())}
     assert holder_of([producer(9, 4, at=1234), producer(7, 5)], known) == Holder(9, None, 1234, 4)
     assert holder_of([producer(9, 4)], known) == Holder(9, None, None, 4)
+    assert holder_of([producer(9, 0, at=0)], known) == Holder(9, None, None, 0)  # with a partition's first record
     assert holder_of([producer(7, -1)], known) is None

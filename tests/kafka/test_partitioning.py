@@ -60,6 +60,32 @@ def test_keys_of_one_length_are_no_special_case(golden: tuple[list[bytes], np.nd
         assert np.array_equal(murmur2(pa.array([keys[row] for row in rows], pa.binary())), hashes[rows])
 
 
+@pytest.mark.parametrize("length", range(161))
+def test_keys_of_each_length_alone_in_few_rows_and_in_many(golden: tuple[list[bytes], np.ndarray], length: int) -> None:
+    """Few rows are hashed one by one, and more of them together."""
+    keys, hashes = golden
+    rows = range(length, 201 * 20, 201)
+    assert {len(keys[row]) for row in rows if row % 1000 != 999} == {length}
+    for count in (1, partitioning.FEW_ROWS - 1, partitioning.FEW_ROWS, len(rows)):
+        chosen = [*rows][:count]
+        assert np.array_equal(murmur2(pa.array([keys[row] for row in chosen], pa.binary())), hashes[chosen])
+
+
+@pytest.mark.parametrize("rows", [15, 16, 17, 18])
+def test_a_few_keys_that_are_much_longer_than_the_rest(golden: tuple[list[bytes], np.ndarray], rows: int) -> None:
+    """The last steps are made one by one where they are few rows' alone."""
+    keys, hashes = golden
+    chosen = [*range(999, 1000 * rows, 1000), *range(40), *range(999, 1000 * rows, 1000)]
+    assert np.array_equal(murmur2(pa.array([keys[row] for row in chosen], pa.binary())), hashes[chosen])
+
+
+@pytest.mark.parametrize("words", [65_535, 65_536])
+def test_a_key_longer_than_the_short_numbers_that_rows_are_ordered_by(words: int) -> None:
+    keys = [b"k%d" % number for number in range(20)] + [bytes(partitioning.WORD * words)]
+    alone = [murmur2(pa.array([key], pa.binary()))[0] for key in keys]
+    assert murmur2(pa.array(keys[::-1], pa.binary())).tolist() == alone[::-1]
+
+
 def test_blocks_cut_by_bytes_give_the_same_hashes(
     golden: tuple[list[bytes], np.ndarray], monkeypatch: pytest.MonkeyPatch
 ) -> None:

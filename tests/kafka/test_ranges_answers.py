@@ -4,18 +4,18 @@ from types import SimpleNamespace
 from uuid import UUID
 
 import pytest
-from kafka.future import Future
 
 from onceward.epoch.outcome import TopicPartition
-from onceward.errors import BrokerRefused, BrokerUnreachable
-from onceward.kafka.batch import BatchHeader
+from onceward.errors import BrokerRefused, PartitionSilent
 from onceward.kafka.compression import Compression
+from onceward.kafka.cursor import OffsetsMissing
 from onceward.kafka.decoding import Malformed
 from onceward.kafka.fetching import FETCH_BYTES
-from onceward.kafka.ranges import ASSUMED_BYTES, LEAST_BYTES, TOGETHER_BYTES, Range, RangeReader
+from onceward.kafka.ranges import AHEAD, ASSUMED_BYTES, LEAST_BYTES, PATIENCE_S, TOGETHER_BYTES, Range, RangeReader
 from onceward.kafka.wire import Wire
+from onceward.proof.simulation.reading import kept
 from support.brokers import Brokers, said
-from support.kept import batch, ended, fetched
+from support.kept import batch, ended, fetched, old, thinned, throttled
 
 T0 = TopicPartition("t", 0)
 
@@ -23,7 +23,7 @@ T0 = TopicPartition("t", 0)
 @pytest.fixture
 def brokers() -> Brokers:
     brokers = Brokers()
-    partitions = [SimpleNamespace(partition_index=0, leader_id=3)]
+    partitions = [SimpleNamespace(partition_index=at, leader_id=0) for at in range(20)]
     brokers.will(
         "MetadataRequest", SimpleNamespace(topics=[said(name="t", partitions=partitions, topic_id=UUID(int=1))])
     )
@@ -35,8 +35,9 @@ def wire(brokers: Brokers, monkeypatch: pytest.MonkeyPatch) -> Wire:
     return brokers.wire(monkeypatch)
 
 
-def values(wire: Wire, start: int, end: int) -> list[str]:
-    found = RangeReader(wire).read([Range(T0, start, end)])
+def values(wire: Wire, start: int, end: int, *, is_compacted: bool = False) -> list[str]:
+    clock = wire.client().clock  # type: ignore[attr-defined]  # the brokers'
+    found = RangeReader(wire, clock).read([Range(T0, start, end, is_compacted)])
     return [value.decode() for _, records in found for value in records.value.to_pylist()]
 
 
@@ -70,10 +71,34 @@ def test_it_begins_and_ends_inside_of_batches(brokers: Brokers, wire: Wire) -> N
 def test_small_batches_are_looked_at_together_and_each_record_has_its_own_offset(brokers: Brokers, wire: Wire) -> None:
     """Offsets between batches may be missing: cleaned away, or ends of transactions."""
     brokers.will("FetchRequest", fetched(batch(0, "a", "b"), ended(2), batch(3, "c"), batch(7, "d", "e", "f")))
-    ((_, found),) = RangeReader(wire).read([Range(T0, 0, 10)])
+    ((_, found),) = RangeReader(wire).read([Range(T0, 0, 10, is_compacted=True)])
     assert found.deltas.tolist() == [0, 1, 3, 7, 8, 9]
     brokers.will("FetchRequest", fetched(batch(0, "a", "b"), batch(3, "c"), batch(7, "d", "e", "f")))
-    assert values(wire, 1, 9) == ["b", "c", "d", "e"]
+    assert values(wire, 1, 9, is_compacted=True) == ["b", "c", "d", "e"]
+
+
+def test_a_batch_that_is_given_again_is_read_once(brokers: Brokers, wire: Wire) -> None:
+    """A2: alone and among others, as a whole and in part."""
+    both = batch(0, "a", "b"), batch(2, "c", "d")
+    for answers in ([(*both, *both)], [both[:1], both], [both[:1], (*both, batch(3, "d", "e"))]):
+        brokers.will("FetchRequest", *(fetched(*it) for it in answers))
+        assert values(wire, 0, 4) == ["a", "b", "c", "d"]
+
+
+def test_a_batch_that_compaction_has_emptied_gives_no_rows(brokers: Brokers, wire: Wire) -> None:
+    """A user's function is not called with nothing."""
+    brokers.will("FetchRequest", fetched(batch(0, "a")), fetched(thinned(1, 4)), fetched(thinned(5, 9, {7: "b"})))
+    ((_, a), (_, b)) = RangeReader(wire).read([Range(T0, 0, 10)])
+    assert [it.value.to_pylist() for it in (a, b)] == [[b"a"], [b"b"]]
+    brokers.will("FetchRequest", fetched(thinned(0, 4)))
+    assert list(RangeReader(wire).read([Range(T0, 0, 5)])) == []
+
+
+def test_a_batch_of_no_records_that_has_bytes_of_some_is_refused(brokers: Brokers, wire: Wire) -> None:
+    """E9: with a checksum that fits."""
+    brokers.will("FetchRequest", fetched(kept._sealed(b"a record", 0, 4, kept.Writer(), 0, 0)))
+    with pytest.raises(Malformed, match="t-0 at 0: a batch of no records"):
+        values(wire, 0, 5)
 
 
 def test_large_batches_are_looked_at_one_by_one(brokers: Brokers, wire: Wire) -> None:
@@ -89,31 +114,36 @@ def test_a_batch_that_is_cut_off_comes_with_the_next_answer(brokers: Brokers, wi
     assert [it.topics[0].partitions[0].fetch_offset for it in brokers.requests("FetchRequest")] == [0, 1]
 
 
-def test_what_was_cleaned_away_before_the_end_is_not_waited_for(brokers: Brokers, wire: Wire) -> None:
+def test_an_empty_answer_is_never_the_end_of_a_range(brokers: Brokers, wire: Wire) -> None:
+    """A1: a broker answers so while a tiered topic's remote storage takes its time, however far its partition goes."""
+    brokers.will("FetchRequest", fetched(batch(0, "a")), fetched(bound=5), throttled(), fetched(batch(1, "b", "c")))
+    assert values(wire, 0, 3) == ["a", "b", "c"]
     brokers.will("FetchRequest", fetched(batch(0, "a")), fetched(bound=5))
-    assert values(wire, 0, 5) == ["a"]
+    with pytest.raises(PartitionSilent, match="t-0: nothing has come from offset 1 on, of what lies before 5"):
+        values(wire, 0, 5)
+    assert brokers.waited < 3 * PATIENCE_S
 
 
-def test_a_new_leader_that_knows_less_is_asked_again_and_not_for_ever(brokers: Brokers, wire: Wire) -> None:
-    """C8."""
-    brokers.will("FetchRequest", fetched(bound=0), fetched(bound=0), fetched(batch(0, "a")))
-    assert values(wire, 0, 1) == ["a"]
-    brokers.will("FetchRequest", fetched(bound=0))
-    with pytest.raises(BrokerUnreachable, match="t-0 up to offset 1"):
-        values(wire, 0, 1)
+def test_what_was_cleaned_away_before_the_end_is_told_by_what_is_behind_it(brokers: Brokers, wire: Wire) -> None:
+    brokers.will("FetchRequest", fetched(batch(0, "a")), fetched(thinned(5, 9, {7: "b"})))
+    assert values(wire, 0, 5, is_compacted=True) == ["a"]
+    brokers.will("FetchRequest", fetched(batch(0, "a")), fetched(thinned(5, 9, {7: "b"})))
+    with pytest.raises(OffsetsMissing, match="t-0: the records from 1 to 4 are missing"):
+        values(wire, 0, 5)
 
 
 def test_what_kafka_has_deleted_is_an_error(brokers: Brokers, wire: Wire) -> None:
     """A1: nothing is passed over that was there when the epoch was planned."""
-    part = said(1, records=None, aborted_transactions=None, last_stable_offset=9, high_watermark=9)
-    brokers.will("FetchRequest", SimpleNamespace(throttle_time_ms=0, responses=[SimpleNamespace(partitions=[part])]))
+    brokers.will("FetchRequest", fetched(error_code=1, bound=9))
     with pytest.raises(BrokerRefused, match="OFFSET_OUT_OF_RANGE"):
         values(wire, 0, 5)
 
 
 def test_records_before_the_range_alone_are_none(brokers: Brokers, wire: Wire) -> None:
     brokers.will("FetchRequest", fetched(batch(0, "a"), batch(5, "b")))
-    assert values(wire, 1, 3) == []
+    assert values(wire, 1, 3, is_compacted=True) == []
+    brokers.will("FetchRequest", fetched(thinned(0, 4, {0: "a"})))
+    assert values(wire, 1, 5) == []
 
 
 def test_a_partition_without_a_leader_is_asked_about_again(brokers: Brokers, wire: Wire) -> None:
@@ -132,12 +162,31 @@ def test_a_partition_without_a_leader_is_asked_about_again(brokers: Brokers, wir
     assert values(wire, 0, 1) == ["a"]
 
 
-def test_an_answer_is_waited_for(brokers: Brokers, wire: Wire, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = Future()
-    monkeypatch.setattr(Wire, "send", lambda *_: asked)
-    monkeypatch.setattr(Wire, "poll", lambda *_: asked.success(fetched(batch(0, "a"))))
-    assert values(wire, 0, 1) == ["a"]
-    assert brokers.requests("FetchRequest") == []
+def test_no_more_ranges_are_asked_for_ahead_than_a_connection_takes(brokers: Brokers, wire: Wire) -> None:
+    """One that has sixteen unanswered requests refuses the next, and the sink sends through it too."""
+    answers = [fetched(batch(0, "a", "b"), partition=at) for at in range(20)]
+    brokers.will("FetchRequest", *answers)
+    seen = RangeReader(wire).read(Range(TopicPartition("t", at), 0, 2) for at in range(20))
+    found = []
+    for number, (wanted, records) in enumerate(seen):
+        found.append((wanted.place.partition, records.value.to_pylist()))
+        assert len(brokers.requests("FetchRequest")) == min(number + AHEAD, 20)
+    assert found == [(at, [b"a", b"b"]) for at in range(20)]
+
+
+def test_a_throttle_in_the_answer_about_one_range_is_heard_by_all(brokers: Brokers, wire: Wire) -> None:
+    """A1: nobody asks meanwhile: the connection would take no requests, and that is no silence."""
+    brokers.will(
+        "FetchRequest",
+        fetched(batch(0, "a")),
+        throttled(20_000),
+        fetched(batch(1, "b")),
+        fetched(batch(0, "c"), partition=1),
+    )
+    seen = RangeReader(wire, brokers.clock).read([Range(T0, 0, 2), Range(TopicPartition("t", 1), 0, 1)])
+    found = [(value, brokers.waited) for _, records in seen for value in records.value.to_pylist()]
+    assert [value for value, _ in found] == [b"a", b"b", b"c"]
+    assert found[0][1] < 20 <= found[1][1]
 
 
 def test_a_leader_is_asked_for_about_as_much_as_a_range_needs(brokers: Brokers, wire: Wire) -> None:
@@ -147,8 +196,7 @@ def test_a_leader_is_asked_for_about_as_much_as_a_range_needs(brokers: Brokers, 
     assert len(list(reader.read([Range(T0, 0, 2000)]))) == 1
     list(reader.read([Range(T0, 0, 1500)]))
     list(reader.read([Range(T0, 0, 1)]))
-    with pytest.raises(Malformed):  # more of it there is not
-        list(reader.read([Range(T0, 0, 10**9)]))
+    next(reader.read([Range(T0, 0, 10**9)]))
     asked = [it.topics[0].partitions[0].partition_max_bytes for it in brokers.requests("FetchRequest")]
     assert asked[0] == 2000 * ASSUMED_BYTES
     assert 1500 * 100 < asked[1] < 1500 * 150
@@ -169,12 +217,9 @@ def test_a_batch_with_a_wrong_checksum_is_refused(brokers: Brokers, wire: Wire) 
         values(wire, 0, 2)
 
 
-def test_records_of_an_older_format_are_refused(brokers: Brokers, wire: Wire) -> None:
+@pytest.mark.parametrize("magic", [0, 1])
+def test_records_of_an_older_format_are_refused(brokers: Brokers, wire: Wire, magic: int) -> None:
     """Topics that were written before Kafka 0.11: Spark's client reads those."""
-    old = BatchHeader.of(batch(0, "old"))._replace(magic=1).packed() + batch(0, "old")[61:]
-    brokers.will("FetchRequest", fetched(old))
-    with pytest.raises(BrokerRefused, match="format v1"):
-        values(wire, 0, 1)
-    brokers.will("FetchRequest", fetched(old[:34]))  # one message of it is shorter than a batch's header
-    with pytest.raises(Malformed, match="no whole batch"):
-        values(wire, 0, 1)
+    brokers.will("FetchRequest", fetched(old(magic, 0, *"abc")))
+    with pytest.raises(BrokerRefused, match=f"t-0 at 0: records of format v{magic}"):
+        values(wire, 0, 3)

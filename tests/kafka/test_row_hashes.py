@@ -5,6 +5,8 @@ import random
 import numpy as np
 import pyarrow as pa
 import pytest
+from numpy.typing import NDArray
+from pyspark.sql import SparkSession
 
 from onceward.kafka.row_hashes import SEED, first_flags, hashed_bytes, hashed_flags, hashed_ints, seeds
 
@@ -49,6 +51,52 @@ def slow(data: bytes, seed: int) -> int:
     return found ^ found >> 32
 
 
+LENGTHS = range(161)  # of no stripe to five, with every rest
+VALUES = [random.Random(length).randbytes(length) for length in LENGTHS]
+
+
+def hashed(values: list[bytes | None], before: NDArray[np.uint64] | None = None) -> list[int]:
+    return hashed_bytes(pa.array(values, pa.binary()), seeds(len(values)) if before is None else before).tolist()
+
+
+@pytest.mark.parametrize("length", LENGTHS)
+def test_rows_of_one_length_alone(length: int) -> None:
+    """Alone they take other ways than among rows of other lengths."""
+    assert hashed([VALUES[length]]) == [slow(VALUES[length], SEED)]
+    assert hashed([VALUES[length], b"\xff" * length]) == [slow(VALUES[length], SEED), slow(b"\xff" * length, SEED)]
+
+
+@pytest.mark.parametrize("longer", [1, 3, 4, 5, 7, 8, 9, 31, 32, 33, 64])
+def test_rows_beside_longer_ones(longer: int) -> None:
+    for values in ([VALUES[0], VALUES[longer]], [VALUES[longer], VALUES[0]], [VALUES[longer - 1], VALUES[longer]]):
+        assert hashed([*values]) == [slow(it, SEED) for it in values]
+
+
+def test_rows_of_every_length_in_any_order() -> None:
+    mixed = random.Random(7).sample(VALUES, len(VALUES))
+    for values in (VALUES, VALUES[::-1], mixed):
+        assert hashed([*values]) == [slow(it, SEED) for it in values]
+
+
+def test_spark_gives_rows_of_every_length_the_same_hashes(spark: SparkSession) -> None:
+    """G4: a first column, one behind it, numbers and flags; nulls among them."""
+    numbers = [length - 80 for length in LENGTHS]
+    before: list[bytes | None] = [None if length % 7 == 3 else VALUES[length] for length in LENGTHS]
+    rows = [(at, VALUES[at], before[at], numbers[at], at % 3 == 0) for at in LENGTHS]
+    frame = spark.createDataFrame(rows, "at int, value binary, before binary, number int, flag boolean")
+    asked = frame.selectExpr(
+        "at", "xxhash64(value)", "xxhash64(before, value)", "xxhash64(number, value)", "xxhash64(flag, value)"
+    )
+    spoken = np.array([row[1:] for row in sorted(asked.collect())], np.int64).view(np.uint64).T.tolist()
+    first = hashed_bytes(pa.array(before, pa.binary()), seeds(len(LENGTHS)))
+    assert spoken == [
+        hashed([*VALUES]),
+        hashed([*VALUES], first),
+        hashed([*VALUES], hashed_ints(np.array(numbers, np.int32), seeds(len(LENGTHS)))),
+        hashed([*VALUES], first_flags(np.array([at % 3 == 0 for at in LENGTHS]))),
+    ]
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_bytes_of_any_length(seed: int) -> None:
     dice = random.Random(seed)
@@ -85,6 +133,7 @@ def test_many_rows_are_hashed_block_by_block() -> None:
     assert [found[it] for it in (0, 8191, 8192, 19_999)] == [slow(values[it], SEED) for it in (0, 8191, 8192, 19_999)]
 
 
-def test_a_row_longer_than_the_short_numbers_that_rows_are_ordered_by() -> None:
-    values = [b"short", bytes(70_000), b""]
-    assert hashed_bytes(pa.array(values, pa.binary()), seeds(3)).tolist() == [slow(it, SEED) for it in values]
+@pytest.mark.parametrize("length", [65_535, 65_536, 70_000])
+def test_a_row_longer_than_the_short_numbers_that_rows_are_ordered_by(length: int) -> None:
+    values = [b"short", bytes(length), b""]
+    assert hashed([*values]) == [slow(it, SEED) for it in values]

@@ -1,6 +1,5 @@
 """What each answer of a partition's leader leads to: the production sender on leaders in memory."""
 
-from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -19,15 +18,13 @@ RECORDS = [batch[HEADER.size :] for batch in BATCHES]
 
 
 @pytest.fixture
-def leaders(monkeypatch: pytest.MonkeyPatch) -> Leaders:
-    """Two partitions, led by two brokers; time passes only while the sender waits."""
-    leaders = Leaders({"out": [1, 2]})
-    monkeypatch.setattr(sender_module, "time", SimpleNamespace(monotonic=leaders.clock))
-    return leaders
+def leaders() -> Leaders:
+    """Two partitions, led by two brokers, the first one number 0; time passes only while the sender waits."""
+    return Leaders({"out": [0, 2]})
 
 
 def sender_to(leaders: Leaders, transactional_id: str | None = "p") -> Sender:
-    return Sender(cast("Any", leaders), Identity(7, 3), transactional_id)
+    return Sender(cast("Any", leaders), Identity(7, 3), transactional_id, clock=leaders.clock)
 
 
 def send_all(leaders: Leaders, place: TopicPartition = PLACE) -> dict[TopicPartition, Span]:
@@ -47,6 +44,17 @@ class TestTheFirstBatch:
         """Trap 2: with a second one on its way, that one would be taken as the first, and the first refused."""
         leaders.log("out").script.extend([number, number])
         assert send_all(leaders) == {PLACE: Span(0, len(BATCHES))}
+        assert leaders.values("out") == RECORDS
+        assert leaders.most == {PLACE: 1}
+
+    def test_goes_alone_where_another_task_had_the_turn_and_wrote_nothing(self, leaders: Leaders) -> None:
+        """Sequence 0 is not written yet: the partition does not know the producer."""
+        sender = sender_to(leaders)
+        sender.go_on(PLACE, 0)
+        leaders.log("out").script.extend([19, 19])
+        for batch in BATCHES:
+            sender.send(PLACE, batch, 1)
+        assert sender.flush() == {PLACE: Span(0, len(BATCHES))}
         assert leaders.values("out") == RECORDS
         assert leaders.most == {PLACE: 1}
 
@@ -178,7 +186,7 @@ class TestLeaders:
         sender._turn()
         leaders.leaders["out"] = [9, 2]
         assert sender.flush() == {PLACE: Span(0, 1)}
-        assert [node for node, _ in leaders.requests] == [1, 9]
+        assert [node for node, _ in leaders.requests] == [0, 9]
 
     def test_one_that_is_still_in_charge_is_not_asked_for_again(self, leaders: Leaders) -> None:
         leaders.log("out").script.append(19)
@@ -203,7 +211,7 @@ class TestLeaders:
         sender.send(TopicPartition("missing", 0), BATCHES[0], 1)
         with pytest.raises(TopicUnusable, match="topic 'missing' does not exist; make it"):
             sender.flush()
-        assert leaders.now >= sender_module.NEW_TOPIC_S
+        assert leaders.waited >= sender_module.NEW_TOPIC_S
 
     def test_a_partition_that_does_not_exist_is_named_with_how_many_there_are(self, leaders: Leaders) -> None:
         with pytest.raises(TopicUnusable, match="'out' has 2 partitions, so partition 2 does not exist"):
@@ -213,7 +221,7 @@ class TestLeaders:
         leaders.log("out").script.extend([19] * 100_000)
         with pytest.raises(BrokerUnreachable, match=r"out-0 took no record for 120 s.*min\.insync\.replicas"):
             send_all(leaders)
-        assert leaders.now == pytest.approx(sender_module.DELIVERY_TIMEOUT_S, abs=1)
+        assert leaders.waited == pytest.approx(sender_module.DELIVERY_TIMEOUT_S, abs=1)
 
 
 class TestRefusals:

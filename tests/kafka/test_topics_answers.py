@@ -136,3 +136,16 @@ def test_a_group_that_we_may_not_see_is_named(brokers: Brokers, wire: Wire) -> N
     brokers.will("OffsetFetchRequest", held(error_code=30))
     with pytest.raises(BrokerRefused, match="group 'g': GROUP_AUTHORIZATION_FAILED"):
         groups.positions(wire, "g")
+
+
+def test_a_topic_is_compacted_if_its_brokers_say_so(brokers: Brokers, wire: Wire) -> None:
+    """One that we may not ask about is taken for one that is not: then no offset may be missing."""
+    told = {"a": "compact", "b": "delete", "c": "delete,compact", "d": None}
+    results = [
+        said(resource_name=name, configs=[SimpleNamespace(name="cleanup.policy", value=value)])
+        for name, value in told.items()
+    ]
+    refused = said(29, resource_name="e", configs=[])
+    silent = said(resource_name="f", configs=[])
+    brokers.will("DescribeConfigsRequest", SimpleNamespace(results=[*results, refused, silent]))
+    assert topics.compacted(wire, "abcdef") == {"a", "c"}

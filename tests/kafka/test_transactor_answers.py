@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from onceward.epoch.outcome import TopicPartition
+from onceward.epoch.outcome import Outcome, TopicPartition
 from onceward.errors import BrokerRefused, BrokerUnreachable, CommitUnproven, ConfigurationError, EpochTooLong
 from onceward.kafka import marker as markers
 from onceward.kafka.transaction import EpochTransaction, Identity, State
@@ -66,9 +66,14 @@ class TestFencing:
         with pytest.raises(AssertionError, match="fence"):
             _ = transactor.identity
 
-    def test_that_is_refused_names_the_transactional_id(self, brokers: Brokers, transactor: Transactor) -> None:
-        brokers.will("InitProducerIdRequest", identity(-1, 53))
-        with pytest.raises(BrokerRefused, match="transactional id 'p': TRANSACTIONAL_ID_AUTHORIZATION_FAILED, not all"):
+    @pytest.mark.parametrize(
+        ("number", "says"), [(53, "TRANSACTIONAL_ID_AUTHORIZATION_FAILED, not all"), (-2, "ERROR_-2, not known")]
+    )
+    def test_that_is_refused_names_the_transactional_id(
+        self, brokers: Brokers, transactor: Transactor, number: int, says: str
+    ) -> None:
+        brokers.will("InitProducerIdRequest", identity(-1, number))
+        with pytest.raises(BrokerRefused, match=f"transactional id 'p': {says}"):
             transactor.fence()
 
     def test_with_a_timeout_over_the_brokers_names_both_settings(
@@ -84,7 +89,7 @@ class TestFencing:
         brokers.will("InitProducerIdRequest", identity(-1, 51))
         with pytest.raises(BrokerUnreachable, match=r"InitProducerId for 'p' had no answer in 180 s: CONCURRENT_TRANS"):
             transactor.fence()
-        assert brokers.now == pytest.approx(RESOLVE_TIMEOUT_S, abs=1)
+        assert brokers.waited == pytest.approx(RESOLVE_TIMEOUT_S, abs=1)
 
 
 class TestTheMarker:
@@ -104,10 +109,27 @@ class TestTheMarker:
         assert transactor.read_marker(stable=stable).marker.epoch == 4
         assert {request.require_stable for request in brokers.requests("OffsetFetchRequest")} == {stable}
 
-    def test_that_may_not_be_read_is_said_so(self, brokers: Brokers, transactor: Transactor) -> None:
-        brokers.will("OffsetFetchRequest", offsets(error_code=30))
-        with pytest.raises(BrokerRefused, match="the marker of 'p' cannot be read: GROUP_AUTHORIZATION_FAILED"):
+    @pytest.mark.parametrize(("number", "name"), [(30, "GROUP_AUTHORIZATION_FAILED"), (-1, "UNKNOWN_SERVER_ERROR")])
+    def test_that_may_not_be_read_is_said_so(
+        self, brokers: Brokers, transactor: Transactor, number: int, name: str
+    ) -> None:
+        """-1 is UNKNOWN_SERVER_ERROR: an answer without offsets, which is not "no marker"."""
+        brokers.will("OffsetFetchRequest", offsets(error_code=number))
+        with pytest.raises(BrokerRefused, match=f"the marker of 'p' cannot be read: {name}"):
             transactor.read_marker()
+
+    @pytest.mark.parametrize("partitions", [1, 2, 5])
+    def test_is_whole_on_the_first_place_and_short_on_the_others(
+        self, brokers: Brokers, transactor: Transactor, partitions: int
+    ) -> None:
+        """C4: a broker keeps so much text for each; one place is enough, and the only one has it."""
+        transactor.fence()
+        places = {TopicPartition("in", number): 9 for number in range(partitions)}
+        outcome = Outcome(rows=4, digest=0xABC)
+        transactor.commit(transactor.begin(0), positions=places, lineage="L", term=1, outcome=outcome)
+        (asked,) = brokers.requests("TxnOffsetCommitRequest")
+        full, short = markers.of(lineage="L", epoch=0, term=1, outcome=outcome)
+        assert [part.committed_metadata for part in asked.topics[0].partitions] == [full] + [short] * (partitions - 1)
 
     @pytest.mark.parametrize(
         ("number", "name"),

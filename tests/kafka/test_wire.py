@@ -15,6 +15,12 @@ from onceward.kafka import wire as wire_module
 from onceward.kafka.codes import _TABLE, Meaning, code
 from onceward.kafka.wire import TRANSACTION, AnswerLost, Cluster, Wire
 
+USER = {
+    "security.protocol": "SASL_PLAINTEXT",
+    "sasl.mechanism": "PLAIN",
+    "sasl.username": "me",
+    "sasl.password": "clear",
+}
 ANYTHING = MetadataRequest(topics=[], allow_auto_topic_creation=False)
 
 
@@ -35,7 +41,27 @@ class TestCluster:
             Cluster("a:1", {"acks": "1", "client.id": "x"})
 
     def test_secrets_stay_out_of_what_is_printed(self) -> None:
-        assert "hunter2" not in repr(Cluster("a:1", {"sasl.password": "hunter2"}))
+        assert "hunter2" not in repr(Cluster("a:1", {**USER, "sasl.password": "hunter2"}))
+
+    @pytest.mark.parametrize(
+        ("settings", "says"),
+        [
+            ({"client.id": ""}, "client.id is empty"),
+            ({"client.id": None}, "client.id is empty"),
+            ({"security.protocol": "sasl_ssl"}, "'sasl_ssl' is not known; use one of PLAINTEXT, SSL, SASL_PLAINTEXT"),
+            ({"sasl.username": "me"}, "sasl.username would have no effect .*=PLAINTEXT; set it to SASL_PLAINTEXT or"),
+            ({"ssl.ca.location": "a"}, "ssl.ca.location would have no effect .*=PLAINTEXT; set it to SSL or SASL_SSL"),
+            ({**USER, "ssl.ca.location": "a"}, "ssl.ca.location would have no effect .*=SASL_PLAINTEXT"),
+            ({**USER, "sasl.mechanism": "GSSAPI"}, "'GSSAPI' is not supported; use one of PLAIN, SCRAM-SHA-256"),
+            ({"security.protocol": "SASL_SSL"}, "sasl.mechanism is missing; use one of PLAIN"),
+            ({"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN"}, "needs sasl.password and sasl.username"),
+            ({"security.protocol": "SSL", "ssl.key.location": "a", "ssl.key.password": "b"}, "without ssl.certificate"),
+        ],
+    )
+    def test_a_setting_that_would_have_no_effect_is_refused(self, settings: Any, says: str) -> None:
+        """J4: whoever gives a password or an authority believes that it is used."""
+        with pytest.raises(ConfigurationError, match=says):
+            Cluster("a:1", settings)
 
 
 class TestCodes:
@@ -43,7 +69,10 @@ class TestCodes:
         numbers = [row.number for row in _TABLE]
         assert len(set(numbers)) == len(numbers)
 
-    @pytest.mark.parametrize("number", [-1, 4, 999])
+    def test_a_broker_that_failed_without_saying_how_is_not_asked_the_same_again(self) -> None:
+        assert code(-1).meaning is Meaning.REFUSED
+
+    @pytest.mark.parametrize("number", [-2, 4, 999])
     def test_a_number_that_is_not_in_the_table_is_refused_not_guessed(self, number: int) -> None:
         assert code(number).meaning is Meaning.REFUSED
         assert code(number).name == f"ERROR_{number}"
@@ -186,4 +215,4 @@ class TestTopics:
 
     def test_a_topics_limit_is_told(self, lab: Any) -> None:
         topic = lab.topic(1, **{"max.message.bytes": "4321"})
-        assert lab.wire.topic_settings([topic]) == {topic: {"max.message.bytes": "4321"}}
+        assert lab.wire.topic_settings([topic]) == {topic: {"max.message.bytes": "4321", "cleanup.policy": "delete"}}

@@ -1,5 +1,7 @@
 """What the wire makes of each answer, and of none: the production wire on brokers that answer as the test says."""
 
+from collections import deque
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -8,10 +10,26 @@ from kafka.errors import KafkaConnectionError, KafkaTimeoutError, SaslAuthentica
 from kafka.protocol.metadata import MetadataRequest
 
 from onceward.errors import BrokerRefused, BrokerUnreachable, SecretUnavailable, TransactionsUnsupported
-from onceward.kafka.wire import CONNECT_TIMEOUT_S, GROUP, SETTLE_TIMEOUT_S, TRANSACTION, AnswerLost, Cluster, Wire
+from onceward.kafka.wire import (
+    CONNECT_TIMEOUT_S,
+    GROUP,
+    REFUSED_S,
+    SETTLE_TIMEOUT_S,
+    TRANSACTION,
+    AnswerLost,
+    Cluster,
+    Wire,
+)
 from onceward.secret import Exposure
 from support.brokers import LOST, Brokers, said
+from support.clocks import MONOTONIC
 
+USER = {
+    "security.protocol": "SASL_PLAINTEXT",
+    "sasl.mechanism": "PLAIN",
+    "sasl.username": "me",
+    "sasl.password": "clear",
+}
 ANYTHING = MetadataRequest(topics=[], allow_auto_topic_creation=False)
 
 
@@ -40,41 +58,74 @@ class TestConnecting:
         self, brokers: Brokers, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("KAFKA_PASSWORD", "hunter2")
-        settings = {"sasl.username": "me", "sasl.password": "${env:KAFKA_PASSWORD}", "client.id": "mine"}
+        settings = {**USER, "sasl.password": "${env:KAFKA_PASSWORD}", "client.id": "mine"}
         brokers.wire(monkeypatch, **settings).client()
         told = {name: brokers.settings[name] for name in ("sasl_plain_username", "sasl_plain_password", "client_id")}
         assert told == {"sasl_plain_username": "me", "sasl_plain_password": "hunter2", "client_id": "mine"}
+
+    def test_nobody_is_asked_for_what_opens_a_key(
+        self, brokers: Brokers, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    ) -> None:
+        """OpenSSL would ask at the terminal, and a driver would wait there. The files are read anew each time."""
+        loaded: list[tuple[str, ...]] = []
+        monkeypatch.setattr("ssl.SSLContext.load_cert_chain", lambda _, *told: loaded.append(told))
+        settings = {"security.protocol": "SSL", "ssl.certificate.location": str(tmp_path / "both.pem")}
+        brokers.wire(monkeypatch, **settings).client()
+        assert loaded == [(f"{tmp_path}/both.pem", f"{tmp_path}/both.pem", "")]
+        assert (brokers.settings["ssl_certfile"], brokers.settings["ssl_password"]) == (f"{tmp_path}/both.pem", "")
+        assert "ssl_context" not in brokers.settings
 
     def test_without_the_secret_is_refused_before_anybody_is_called(
         self, brokers: Brokers, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         with pytest.raises(SecretUnavailable, match="NOT_HERE"):
-            brokers.wire(monkeypatch, **{"sasl.password": "${env:NOT_HERE}"}).client()
+            brokers.wire(monkeypatch, **{**USER, "sasl.password": "${env:NOT_HERE}"}).client()
         assert brokers.opened == 0
 
     def test_that_is_refused_names_the_address_and_leaves_no_connection(self, brokers: Brokers, wire: Wire) -> None:
         brokers.refusal = KafkaTimeoutError("nobody")
         with pytest.raises(BrokerUnreachable, match=r"no Kafka broker at brokers:9092 let us in \(KafkaTimeoutError"):
             wire.client()
-        assert (brokers.closed, brokers.now) == (1, CONNECT_TIMEOUT_S)
+        assert (brokers.closed, brokers.waited) == (1, CONNECT_TIMEOUT_S)
         brokers.refusal = None
         assert wire.any_node() == 1
 
-    def test_that_is_refused_with_a_user_names_the_user_s_settings(
-        self, brokers: Brokers, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        """I4: a broker that refuses a password hangs up, and the client says that its time is up."""
-        brokers.refusal = KafkaTimeoutError("nobody")
-        with pytest.raises(BrokerUnreachable, match=r"security settings, sasl\.username and sasl\.password"):
-            brokers.wire(monkeypatch, **{"sasl.username": "me"}).client()
+    def test_that_takes_its_time_succeeds(self, brokers: Brokers, wire: Wire, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A broker that starts: the reason is looked for early, and then the client goes on trying."""
+        looked = iter([KafkaTimeoutError("nobody"), None])
+
+        def check_version(timeout_ms: int) -> None:
+            if (refusal := next(looked)) is not None:
+                raise refusal
+
+        monkeypatch.setattr(brokers, "check_version", check_version)
+        assert wire.any_node() == 1
+        assert (brokers.opened, brokers.closed) == (1, 0)
+
+    def test_that_is_turned_away_is_told_soon_and_for_good(self, brokers: Brokers, wire: Wire) -> None:
+        """I4: a wrong password is nothing that passes."""
+        brokers.refusal, brokers.turned_away = KafkaTimeoutError("nobody"), BrokerRefused("wrong password")
+        with pytest.raises(BrokerRefused, match="wrong password"):
+            wire.client()
+        assert (brokers.closed, brokers.now) == (1, REFUSED_S)
+
+    def test_that_is_turned_away_later_is_told_when_its_time_is_up(self, brokers: Brokers, wire: Wire) -> None:
+        """I4: the password has changed while the pipeline ran, and connections are opened anew."""
+        brokers.turned_away = BrokerRefused("wrong password")
+        brokers.will("MetadataRequest", LOST)
+        with pytest.raises(BrokerRefused, match="wrong password"):
+            wire.topics(["t"])
+        brokers.nodes = deque([None])
+        with pytest.raises(BrokerRefused, match="wrong password"):
+            wire.any_node()
 
     @pytest.mark.parametrize(
         ("settings", "exposure"),
         [
             ({}, Exposure.NOTHING),
-            ({"sasl.username": "me"}, Exposure.NOTHING),
-            ({"sasl.password": "${env:A}"}, Exposure.REFERENCES),
-            ({"sasl.password": "${env:A}", "ssl.key.password": "clear"}, Exposure.CLEAR),
+            ({"security.protocol": "SSL"}, Exposure.NOTHING),
+            ({**USER, "sasl.password": "${env:A}"}, Exposure.REFERENCES),
+            (USER, Exposure.CLEAR),
         ],
     )
     def test_settings_tell_what_who_reads_them_learns_of_secrets(
@@ -92,7 +143,7 @@ class TestCalls:
         brokers.nodes.append(None)
         with pytest.raises(BrokerUnreachable, match="no broker of brokers:9092 is reachable"):
             wire.any_node()
-        assert brokers.now == pytest.approx(SETTLE_TIMEOUT_S, abs=1)
+        assert brokers.waited == pytest.approx(SETTLE_TIMEOUT_S, abs=1)
 
     @pytest.mark.parametrize("error", [KafkaConnectionError("gone"), OSError("reset")])
     def test_an_error_on_the_way_means_that_nobody_knows(self, brokers: Brokers, wire: Wire, error: Exception) -> None:
@@ -108,6 +159,18 @@ class TestCalls:
         future = wire.send(1, ANYTHING)
         assert future.is_done
         assert future.exception is error
+
+    def test_a_throttle_is_heard_whoever_the_answer_is_for(self, brokers: Brokers, wire: Wire) -> None:
+        """The client then lets no request onto that connection, for as long as it says."""
+        brokers.will("MetadataRequest", *(said(throttle_time_ms=it) for it in (2000, 500, 0)), said())
+        wire.send(1, ANYTHING)
+        assert wire.free_at == pytest.approx(MONOTONIC + 2.0)
+        brokers.sleep(1.8)
+        wire.call(1, ANYTHING)
+        assert wire.free_at == pytest.approx(MONOTONIC + 2.3)
+        for _ in range(2):
+            wire.call(1, ANYTHING)
+        assert wire.free_at == pytest.approx(MONOTONIC + 2.3)
 
     def test_refused_credentials_are_no_lost_answer_and_are_not_asked_again(self, brokers: Brokers, wire: Wire) -> None:
         brokers.will("MetadataRequest", SaslAuthenticationFailedError("no"))
@@ -128,7 +191,46 @@ class TestCalls:
         brokers.will("MetadataRequest", LOST)
         with pytest.raises(BrokerUnreachable, match=r"metadata could not be had from brokers:9092 within 60 s: Metada"):
             wire.topics(["t"])
-        assert brokers.now == pytest.approx(SETTLE_TIMEOUT_S, abs=1)
+        assert brokers.waited == pytest.approx(SETTLE_TIMEOUT_S, abs=1)
+
+
+class TestOutages:
+    """While somebody up there asks again and again, it is said that nobody answers."""
+
+    class Said:
+        def __init__(self) -> None:
+            self.said: list[tuple[str, float]] = []
+            self.over_times = 0
+
+        def note(self, reason: str, since: float) -> None:
+            self.said.append((reason, since))
+
+        def over(self) -> None:
+            self.over_times += 1
+
+    def test_one_that_lasts_is_said_and_so_is_its_end(self, brokers: Brokers, wire: Wire) -> None:
+        wire.outage = said = self.Said()
+        brokers.will("MetadataRequest", *[LOST] * 200, SimpleNamespace(error_code=0, topics=[]))
+        wire.topics(["t"])
+        assert {since for _, since in said.said} == {0.0}
+        assert 50 < len(said.said) < 150  # not in the first two seconds; whoever hears it says it now and then
+        assert said.said[0][0] == "the brokers at brokers:9092 do not answer (KafkaConnectionError)"
+        assert said.over_times == 1
+        wire.topics(["t"])
+        assert said.over_times == 1
+
+    def test_no_broker_to_ask_is_one_too_and_without_anybody_to_tell_it_is_waited_for_all_the_same(
+        self, brokers: Brokers, wire: Wire
+    ) -> None:
+        brokers.nodes.extendleft([None] * 150)
+        assert wire.any_node() == 1
+        brokers.will("MetadataRequest", LOST, SimpleNamespace(error_code=0, topics=[]))
+        wire.topics(["t"])
+        wire.outage = said = self.Said()
+        brokers.nodes.extendleft([None] * 150)
+        wire.topics(["t"])
+        assert said.said[0][0] == "no broker of brokers:9092 is reachable"
+        assert said.over_times == 1
 
 
 class TestCoordinators:
@@ -190,9 +292,16 @@ class TestTopics:
         with pytest.raises(BrokerRefused, match="topic 'a': not allowed to use the topic"):
             wire.topics(["a"])
 
-    def test_settings_of_those_that_cannot_be_asked_are_left_out(self, brokers: Brokers, wire: Wire) -> None:
-        brokers.will("DescribeConfigsRequest", configs(setting("a", "4321"), setting("b", None, 29)))
-        assert wire.topic_settings(["a", "b"]) == {"a": {"max.message.bytes": "4321"}}
+    def test_settings_of_one_that_may_not_be_asked_are_none_and_of_an_unknown_one_are_not_told(
+        self, brokers: Brokers, wire: Wire
+    ) -> None:
+        """A right that is missing is not a topic that is missing."""
+        answers = configs(setting("a", "4321"), setting("b", None, 29), setting("c", None, 3))
+        brokers.will("DescribeConfigsRequest", answers)
+        assert wire.topic_settings(["a", "b", "c"]) == {"a": {"max.message.bytes": "4321"}, "b": {}}
+        brokers.will("MetadataRequest", said(topics=[topic("a", {0: 1}), topic("b", {0: 1})]))
+        with pytest.raises(BrokerRefused, match="how topic 'b' is set up may not be asked: allow DescribeConfigs"):
+            wire.layouts(["a", "b"])
 
     @pytest.mark.parametrize(
         ("answer", "number"),

@@ -2,6 +2,7 @@
 
 import json
 import os
+import select
 import signal
 import socket
 import subprocess
@@ -21,7 +22,7 @@ from onceward.jars import broker_jars, java_command
 from onceward.servers.broker import DevBroker
 from onceward.servers.broker.layout import FREE_PORTS, Detour, Layout, taken
 from onceward.servers.broker.probe import ask_metadata
-from onceward.servers.broker.process import BrokerProcess, start_time
+from onceward.servers.broker.process import BrokerProcess, Watchdog, start_time
 
 OWNER = """
 import sys
@@ -217,6 +218,24 @@ def test_a_pid_file_of_the_dead_or_of_a_stranger_is_not_believed(tmp_path: Path)
     own = BrokerProcess(os.getpid(), start_time(os.getpid()) or "")
     own.write(pid_file)
     assert BrokerProcess.read(pid_file) == own
+
+
+def test_what_its_starter_has_open_does_not_stay_open_in_it(tmp_path: Path) -> None:
+    """A pipe or a lock of the script that calls `onceward kafka start` would be held for as long as the broker runs."""
+    reading, writing = os.pipe()
+    os.set_inheritable(writing, True)
+    process = BrokerProcess.spawn(["/bin/sleep", "600"], log=tmp_path / "log")
+    watchdog = Watchdog(process)
+    try:
+        os.close(writing)
+        with os.fdopen(reading, "rb") as pipe:
+            assert select.select([pipe], [], [], 20)[0], "somebody else has it open"
+            assert pipe.read() == b""
+        assert os.getsid(process.pid) == process.pid  # a terminal that closes does not end it
+    finally:
+        watchdog.dismiss()
+        process.send(signal.SIGKILL)
+        eventually(lambda: not process.alive(), "it has ended")
 
 
 def test_a_recycled_pid_is_neither_taken_for_the_broker_nor_killed(cluster: DevBroker) -> None:

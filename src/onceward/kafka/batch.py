@@ -30,7 +30,7 @@ class BatchHeader(NamedTuple):
     record_count: int  # int32
 
     @classmethod
-    def of(cls, payload: bytes) -> Self:
+    def of(cls, payload: bytes | memoryview) -> Self:
         return cls(*HEADER.unpack_from(payload))
 
     def packed(self) -> bytes:

@@ -78,14 +78,31 @@ def group_is_allowed(wire: Wire, group: str) -> bool | None:
 
 def transactional_id_is_visible(wire: Wire, name: str) -> bool:
     """Whether we may look at it. Only a start asks whether we may write under it: asking fences."""
+    told = _transactional_id(wire, name)
+    return told is not None and told.error_code not in REFUSED
+
+
+def producer_id(wire: Wire, name: str) -> int | None:
+    """Of a transactional id, as of now; None where the brokers do not tell, or know of no such id."""
+    told = _transactional_id(wire, name)
+    return int(told.producer_id) if told is not None and told.error_code == 0 else None
+
+
+def _transactional_id(wire: Wire, name: str) -> Any | None:
+    """As its coordinator tells it; None where we may not even ask who that is."""
     request = DescribeTransactionsRequest(transactional_ids=[name])
+
+    def ask() -> Any | None:
+        (told,) = wire.call_coordinator(name, TRANSACTION, lambda: request).transaction_states
+        if code(told.error_code).meaning in (Meaning.RETRY, Meaning.MOVED):
+            wire.forget_coordinator(name, TRANSACTION)
+            return None
+        return told
+
     try:
-        answer = wire.settle(
-            lambda: wire.call_coordinator(name, TRANSACTION, lambda: request), f"transactional id {name!r}"
-        ).transaction_states[0]
-    except BrokerRefused:  # not even who its coordinator is
-        return False
-    return answer.error_code not in REFUSED
+        return wire.settle(ask, f"transactional id {name!r}")
+    except BrokerRefused:
+        return None
 
 
 def _topic(topic: Any, settings: Mapping[str, str]) -> TopicFacts:

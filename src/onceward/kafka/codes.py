@@ -29,6 +29,7 @@ class Code:
 
 
 _TABLE: Final = (
+    Code(-1, "UNKNOWN_SERVER_ERROR", Meaning.REFUSED, "the broker failed at it, as a remote storage may; see its log"),
     Code(0, "NONE", Meaning.ACCEPTED, "done"),
     Code(1, "OFFSET_OUT_OF_RANGE", Meaning.REFUSED, "the partition has no such offset any more, or not yet"),
     Code(2, "CORRUPT_MESSAGE", Meaning.RETRY, "bytes damaged on the way"),
@@ -38,7 +39,13 @@ _TABLE: Final = (
     Code(7, "REQUEST_TIMED_OUT", Meaning.RETRY, "replication took too long; sequence numbers make a repeat safe"),
     Code(8, "BROKER_NOT_AVAILABLE", Meaning.MOVED, "the broker is going or coming"),
     Code(9, "REPLICA_NOT_AVAILABLE", Meaning.MOVED, "the replica is going or coming"),
-    Code(10, "MESSAGE_TOO_LARGE", Meaning.REFUSED, "a record batch is over the topic's max.message.bytes"),
+    Code(
+        10,
+        "MESSAGE_TOO_LARGE",
+        Meaning.REFUSED,
+        "a record batch is over the topic's max.message.bytes: raise that; or, if we may not ask for it, allow "
+        "DescribeConfigs on the topic, so that batches are made to fit",
+    ),
     Code(12, "OFFSET_METADATA_TOO_LARGE", Meaning.REFUSED, "the marker is over offset.metadata.max.bytes"),
     Code(13, "NETWORK_EXCEPTION", Meaning.RETRY, "the connection broke"),
     Code(14, "COORDINATOR_LOAD_IN_PROGRESS", Meaning.RETRY, "the coordinator is reading its log"),
@@ -78,7 +85,7 @@ _TABLE: Final = (
     Code(88, "UNSTABLE_OFFSET_COMMIT", Meaning.RETRY, "a transaction over these offsets is still completing"),
     Code(89, "THROTTLING_QUOTA_EXCEEDED", Meaning.RETRY, "over the quota"),
     Code(90, "PRODUCER_FENCED", Meaning.IDENTITY_LOST, "a newer producer with this transactional id exists"),
-    Code(103, "UNKNOWN_TOPIC_ID", Meaning.MOVED, "the topic was made anew"),
+    Code(100, "UNKNOWN_TOPIC_ID", Meaning.MOVED, "no topic of that id on that broker"),
     Code(105, "TRANSACTIONAL_ID_NOT_FOUND", Meaning.REFUSED, "no transaction of that id is known"),
     Code(120, "TRANSACTION_ABORTABLE", Meaning.IDENTITY_LOST, "the transaction can only be aborted"),
 )

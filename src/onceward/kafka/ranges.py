@@ -2,30 +2,31 @@
 
 Whoever asks knows that all of a range is decided: its end is at or before the last stable offset that the leader has
 told. What is not there (cleaned away, aborted, ends of transactions) is passed over; what Kafka has deleted is an
-error.
+error, and so is what does not come.
 """
 
 import time
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Final
 
 import numpy as np
-from kafka.future import Future
 
 from onceward.epoch.outcome import TopicPartition
-from onceward.kafka.batch import BatchHeader
-from onceward.kafka.decoding import Malformed, Records, decode, decode_together
-from onceward.kafka.fetching import FETCH_BYTES, fetch, request
-from onceward.kafka.offsets import READ_COMMITTED
-from onceward.kafka.reading import Aborted, unpacked, whole
-from onceward.kafka.wire import REQUEST_TIMEOUT_MS, Wire
+from onceward.kafka.cursor import Cursor, Leaders, New
+from onceward.kafka.decoding import Records, decode, decode_together
+from onceward.kafka.entries import unpacked
+from onceward.kafka.fetching import FETCH_BYTES
+from onceward.kafka.wire import Wire
 
 ASSUMED_BYTES: Final = 1000.0  # of a record, until some have come
 LEAST_BYTES: Final = 1 << 16
 TOGETHER_BYTES: Final = 1 << 19  # of small batches that are decoded as one
 MARGIN: Final = 1.25
-AHEAD_S: Final = REQUEST_TIMEOUT_MS / 1000
+PATIENCE_S: Final = 5.0  # then it is Spark's to read, which waits for two minutes
+AHEAD: Final = 4  # ranges that are asked for at a time: a connection takes 16 requests, and the sender has its own
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,105 +36,87 @@ class Range:
     place: TopicPartition
     start: int
     end: int
+    is_compacted: bool = False  # the topic is known to be: offsets may be missing between two batches
 
 
-@dataclass(slots=True)
 class RangeReader:
     """Asks for what comes next before it looks at what has come: leaders work meanwhile."""
 
-    wire: Wire
-    leaders: dict[str, list[int]] = field(default_factory=dict)  # as of some time ago
-    record_bytes: float = ASSUMED_BYTES  # as it has turned out; a leader is asked for no more than a range needs
+    def __init__(self, wire: Wire, clock: Callable[[], float] = time.monotonic) -> None:
+        self.wire = wire
+        self.record_bytes = ASSUMED_BYTES  # as it has turned out; a leader is asked for no more than a range needs
+        self._leaders = Leaders(wire, clock)
 
     def read(self, wanted: Iterable[Range]) -> Iterator[tuple[Range, Records]]:
-        """All of them, batch by batch; in each range in order. The first answer of each is asked for at once."""
-        asked = [(it, self._ask(it, it.start)) for it in wanted]
-        for it, first in asked:
-            yield from ((it, records) for records in self._read(it, first))
+        """All of them, batch by batch; in each range in order. Some ranges are asked for ahead."""
+        coming = map(self._begin, wanted)
+        ahead = deque(islice(coming, AHEAD))
+        while ahead:
+            one, cursor = ahead.popleft()
+            yield from ((one, records) for records in self._read(one, cursor))
+            ahead.extend(islice(coming, 1))
 
-    def _read(self, wanted: Range, asked: Future | None) -> Iterator[Records]:
-        at = wanted.start
-        while at < wanted.end:
-            part = self._come(wanted, asked) or self._answered(wanted, at)
-            found, before = list(whole(part.records)), at
+    def _begin(self, wanted: Range) -> tuple[Range, Cursor]:
+        cursor = Cursor(
+            self._leaders,
+            wanted.place,
+            wanted.start,
+            wanted.end,
+            is_compacted=wanted.is_compacted,
+            patience_s=PATIENCE_S,
+        )
+        self._ask(cursor, wanted)
+        return wanted, cursor
+
+    def _ask(self, cursor: Cursor, wanted: Range) -> None:
+        """For about what is left of a range. Whatever is asked for, a leader gives at least one batch."""
+        if not cursor.is_done:
+            needed = int((wanted.end - cursor.at) * self.record_bytes)
+            cursor.max_bytes = min(max(needed, LEAST_BYTES), FETCH_BYTES)
+            cursor.ask()
+
+    def _read(self, wanted: Range, cursor: Cursor) -> Iterator[Records]:
+        while not cursor.is_done:
+            found = cursor.come()
             self._learn(found)
-            at = max([at, *(header.last_offset + 1 for header, _ in found)])
-            asked = self._ask(wanted, at) if at < wanted.end else None
-            yield from _within(wanted, found, Aborted(part.aborted_transactions))
-            if at == before and part.records:
-                raise Malformed(f"{wanted.place} at {at}: what its leader gives holds no whole batch of format v2")
-            if at == before:  # no batch, though the leader is past the end: what was there has been cleaned away
-                return
+            self._ask(cursor, wanted)
+            yield from _within(wanted, found)
 
-    def _ask(self, wanted: Range, at: int) -> Future | None:
-        """None if it is not known whom; then it is found out where the answer is needed."""
-        topic, number = wanted.place
-        if topic not in self.leaders:
-            self.leaders.update(self.wire.topics([topic]))
-        leaders = self.leaders.get(topic, [])
-        if number >= len(leaders) or leaders[number] < 0:
-            return None
-        asked = request(wanted.place, at, isolation=READ_COMMITTED, max_bytes=self._bytes(wanted, at), wait_ms=0)
-        return self.wire.send(leaders[number], asked)
-
-    def _bytes(self, wanted: Range, at: int) -> int:
-        """About what is left of a range. Whatever is asked for, a leader gives at least one batch."""
-        return min(max(int((wanted.end - at) * self.record_bytes), LEAST_BYTES), FETCH_BYTES)
-
-    def _learn(self, found: list[tuple[BatchHeader, bytes]]) -> None:
-        if records := sum(header.record_count for header, _ in found):
-            self.record_bytes = sum(len(batch) for _, batch in found) / records * MARGIN
-
-    def _come(self, wanted: Range, asked: Future | None) -> Any:
-        """The answer, if there is nothing about it that has to be looked into."""
-        deadline = time.monotonic() + AHEAD_S
-        while asked is not None and not asked.is_done and time.monotonic() < deadline:
-            self.wire.poll(AHEAD_S, asked)
-        part = asked.value.responses[0].partitions[0] if asked is not None and asked.succeeded() else None
-        if part is not None and part.error_code == 0 and part.records:
-            return part
-        self.leaders.pop(wanted.place.topic, None)
-        return None
-
-    def _answered(self, wanted: Range, at: int) -> Any:
-        """Something new, or nothing from a leader that is past the end; a new leader may know less for a moment."""
-
-        def ask() -> Any:
-            most = self._bytes(wanted, at)
-            part = fetch(self.wire, wanted.place, at, isolation=READ_COMMITTED, max_bytes=most, wait_ms=0)
-            return part if part.records or part.last_stable_offset >= wanted.end else None
-
-        return self.wire.settle(ask, f"{wanted.place} up to offset {wanted.end}")
+    def _learn(self, found: list[New]) -> None:
+        if records := sum(new.entry.header.record_count for new in found):
+            self.record_bytes = sum(len(new.entry.data) for new in found) / records * MARGIN
 
 
-def _within(wanted: Range, found: list[tuple[BatchHeader, bytes]], aborted: Aborted) -> Iterator[Records]:
+def _within(wanted: Range, found: list[New]) -> Iterator[Records]:
     """What readers of committed records see of these batches, and what lies in the range."""
-    held, size = list[tuple[BatchHeader, bytes]](), 0
-    for header, batch in found:
-        if aborted.hides(header) or header.base_offset >= wanted.end:
+    held, size = list[tuple[New, bytes]](), 0
+    for new in found:
+        if new.is_hidden or not (section := unpacked(new.entry)):
             continue
-        section = unpacked(wanted.place, header, batch)
         if held and size + len(section) > TOGETHER_BYTES:
             yield from _decoded(wanted, held)
             held, size = [], 0
-        held.append((header, section))
+        held.append((new, section))
         size += len(section)
     if held:
         yield from _decoded(wanted, held)
 
 
-def _decoded(wanted: Range, held: list[tuple[BatchHeader, bytes]]) -> Iterator[Records]:
+def _decoded(wanted: Range, held: list[tuple[New, bytes]]) -> Iterator[Records]:
     """As if they were one batch: looking at columns costs the same for ten records and for a thousand."""
-    (header, section), counts = held[0], [it.record_count for it, _ in held]
-    first = header.base_offset
+    (new, section), counts = held[0], [it.entry.header.record_count for it, _ in held]
+    first = new.entry.first
+    since = np.array([it.since - first for it, _ in held], np.int64)
     if len(held) == 1:
+        header = new.entry.header
         is_full = header.last_offset_delta + 1 == header.record_count  # nothing was cleaned away: offsets are places
         records = decode(section, header.record_count, wanted.end - first if is_full else None)
     else:
         records = decode_together([it for _, it in held], counts)
-        bases = np.array([it.base_offset - first for it, _ in held], np.int64)
+        bases = np.array([it.entry.first - first for it, _ in held], np.int64)
         records = replace(records, deltas=records.deltas + np.repeat(bases, counts))
-    inside = (records.deltas >= wanted.start - first) & (records.deltas < wanted.end - first)
+        since = np.repeat(since, counts)
+    inside = (records.deltas >= since) & (records.deltas < wanted.end - first)
     if inside.all():
         yield records
     elif inside.any():

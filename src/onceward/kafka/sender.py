@@ -6,7 +6,7 @@ with the same bytes and the same sequence; the broker keeps the first of equal s
 
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -83,9 +83,11 @@ class Sender:
         identity: Identity,
         transactional_id: str | None,
         leaders: dict[str, list[int]] | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`leaders`: of topics, as an earlier sender left them; what turns out to be old is asked for again."""
         self._wire = wire
+        self._clock = clock
         self._identity = identity
         self._transactional_id = transactional_id
         self._lanes: dict[TopicPartition, _Lane] = {}
@@ -103,7 +105,7 @@ class Sender:
             base_sequence=lane.next_sequence,
             transactional=self._transactional_id is not None,
         )
-        lane.waiting.append(_Batch(stamped, lane.next_sequence, count, time.monotonic() + DELIVERY_TIMEOUT_S))
+        lane.waiting.append(_Batch(stamped, lane.next_sequence, count, self._clock() + DELIVERY_TIMEOUT_S))
         lane.next_sequence = (lane.next_sequence + count) & SEQUENCE_MASK
         self._queued_bytes += len(stamped)
         while self._queued_bytes > QUEUE_BYTES:
@@ -143,7 +145,7 @@ class Sender:
 
     def _dispatch(self) -> bool:
         """Send at most one request to each leader that has room; whether any left."""
-        now, by_node = time.monotonic(), dict[int, list[_Lane]]()
+        now, by_node = self._clock(), dict[int, list[_Lane]]()
         for lane in self._lanes.values():
             if lane.ready(now):
                 self._check_deadline(lane, now)
@@ -227,7 +229,7 @@ class Sender:
         self._postpone(lane)
 
     def _postpone(self, lane: _Lane) -> None:
-        lane.not_before = time.monotonic() + RETRY_S
+        lane.not_before = self._clock() + RETRY_S
 
     def _leader(self, lane: _Lane, now: float) -> int:
         """The partition's leader, or -1 while it has none. Brokers learn of a new topic one after the other."""

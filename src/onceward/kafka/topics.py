@@ -93,6 +93,14 @@ def require(wire: Wire, names: Iterable[str]) -> dict[str, int]:
     return {name: len(leaders) for name, leaders in there.items()}
 
 
+def compacted(wire: Wire, names: Iterable[str]) -> frozenset[str]:
+    """Those that are known to be: in them offsets may be missing between any two batches."""
+    found = wire.topic_settings(names)
+    return frozenset(
+        name for name, settings in found.items() if "compact" in (settings.get("cleanup.policy") or "").split(",")
+    )
+
+
 def require_partition(topic: str, count: int, partition: int) -> None:
     if partition >= count:
         raise TopicUnusable(f"topic {topic!r} has partitions 0 to {count - 1}, so there is no partition {partition}")

@@ -1,4 +1,4 @@
-"""The one door to Kafka's wire: an adapter over kafka-python's protocol classes and connections.
+"""Requests to Kafka's brokers and their answers: an adapter over kafka-python's protocol classes and connections.
 
 A request has three outcomes: an answer, `AnswerLost` (sent, and nobody knows whether it was carried
 out), or an exception that means it was never sent. Callers decide what a lost answer means for them.
@@ -9,7 +9,7 @@ import re
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 import kafka.errors
 from kafka.future import Future
@@ -19,42 +19,39 @@ from kafka.protocol.metadata import ApiVersionsRequest, FindCoordinatorRequest, 
 
 from onceward.epoch.outcome import TopicPartition
 from onceward.errors import BrokerRefused, BrokerUnreachable, ConfigurationError, TransactionsUnsupported
+from onceward.kafka.admission import require_admission
 from onceward.kafka.codes import Meaning, code
 from onceward.kafka.offsets import LATEST, id_text, offsets
-from onceward.kafka.trust import require_trust
-from onceward.secret import Exposure, looked_up
+from onceward.kafka.security import SECRETS, client_settings, require_usable
+from onceward.secret import Exposure
 
 GROUP: Final = 0  # coordinator types of FindCoordinator
 TRANSACTION: Final = 1
 REQUEST_TIMEOUT_MS: Final = 30_000  # Kafka's own default for request.timeout.ms
+REFUSED_S: Final = 3.0  # a broker that runs lets a client in within a second
 CONNECT_TIMEOUT_S: Final = 20.0  # a broker that restarts listens again within seconds
 SETTLE_TIMEOUT_S: Final = 60.0  # a cluster that restarts elects leaders and loads logs well within this
 RETRY_S: Final = 0.02
+SAID_AFTER_S: Final = 2.0
 LOOK_S: Final = 1.0  # a look at the cluster takes milliseconds; one that fails is tried again with the next call
 OF_THE_TOPIC: Final = 1  # DescribeConfigs: set for this topic, not for all
 TRANSACTION_VERSION: Final = 2  # KIP-890: every transaction has a producer epoch of its own
-
-# Kafka's names for client settings, as users know them, and kafka-python's.
-SETTINGS: Final[Mapping[str, str]] = {
-    "security.protocol": "security_protocol",
-    "sasl.mechanism": "sasl_mechanism",
-    "sasl.username": "sasl_plain_username",
-    "sasl.password": "sasl_plain_password",
-    "ssl.ca.location": "ssl_cafile",
-    "ssl.certificate.location": "ssl_certfile",
-    "ssl.key.location": "ssl_keyfile",
-    "ssl.key.password": "ssl_password",
-    "client.id": "client_id",
-}
-
-
-SECRETS: Final = frozenset({"sasl.password", "ssl.key.password"})  # may be references (onceward.secret)
 
 T = TypeVar("T")
 
 
 class AnswerLost(Exception):
     """The request may or may not have been carried out."""
+
+
+class Outage(Protocol):
+    """Who says that the brokers do not answer, while somebody up there asks again and again."""
+
+    def note(self, reason: str, since: float) -> None:
+        """Since that moment of `time.monotonic`."""
+
+    def over(self) -> None:
+        """They answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,11 +67,7 @@ class Cluster:
                 raise ConfigurationError(
                     f"bootstrap {self.bootstrap!r} is not a list of host:port; give it as 'host:9092,other:9092'"
                 )
-        unknown = sorted(set(self.settings) - set(SETTINGS))
-        if unknown:
-            raise ConfigurationError(
-                f"unknown Kafka setting {', '.join(unknown)}; known settings are {', '.join(sorted(SETTINGS))}"
-            )
+        require_usable(self.settings)
 
     @property
     def exposure(self) -> Exposure:
@@ -96,8 +89,11 @@ class Wire:
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
+        self.outage: Outage | None = None
+        self._lost_since: float | None = None
         self._client: KafkaNetClient | None = None
         self._coordinators: dict[tuple[str, int], int] = {}
+        self.free_at = 0.0  # until then a broker has asked to be left alone: a quota is used up
 
     def close(self) -> None:
         """Close every connection; the next call opens them again."""
@@ -109,7 +105,6 @@ class Wire:
     def client(self) -> KafkaNetClient:
         """The connected client, bootstrapped."""
         if self._client is None:
-            settings = {SETTINGS[name]: value for name, value in looked_up(self.cluster.settings, SECRETS).items()}
             client = KafkaNetClient(
                 bootstrap_servers=self.cluster.bootstrap.split(","),
                 request_timeout_ms=REQUEST_TIMEOUT_MS,
@@ -118,36 +113,52 @@ class Wire:
                 receive_message_max_bytes=64 << 20,
                 reconnect_backoff_ms=20,
                 reconnect_backoff_max_ms=500,
-                **{"client_id": "onceward", **settings},
+                **{"client_id": "onceward", **client_settings(self.cluster.settings)},
             )
             try:
-                client.check_version(timeout_ms=int(CONNECT_TIMEOUT_S * 1000))
-            except kafka.errors.KafkaError as error:
+                self._enter(client)
+            except BaseException:
                 client.close()
-                require_trust(self.cluster.bootstrap, self.cluster.settings)
-                # The client does not tell why: a broker that refuses a password hangs up, often before it says so.
-                user = ", sasl.username and sasl.password" if "sasl.username" in self.cluster.settings else ""
-                raise BrokerUnreachable(
-                    f"no Kafka broker at {self.cluster.bootstrap} let us in ({type(error).__name__}: {error}); "
-                    f"check the address, that the broker runs, and the security settings{user}"
-                ) from error
+                raise
             self._client = client
         return self._client
+
+    def _enter(self, client: KafkaNetClient) -> None:
+        """The client does not tell why it is not let in: so that is asked soon, and then it may go on trying."""
+        try:
+            client.check_version(timeout_ms=int(REFUSED_S * 1000))
+        except kafka.errors.KafkaError:
+            require_admission(self.cluster.bootstrap, self.cluster.settings)
+        else:
+            return
+        try:
+            client.check_version(timeout_ms=int((CONNECT_TIMEOUT_S - REFUSED_S) * 1000))
+        except kafka.errors.KafkaError as error:
+            raise self._unreachable(
+                f"no Kafka broker at {self.cluster.bootstrap} let us in ({type(error).__name__}: {error}); check the "
+                "address, that the broker runs, and the security settings"
+            ) from error
+
+    def _unreachable(self, said: str) -> BrokerUnreachable:
+        """Unless there is a broker, which will not have us: that is raised."""
+        require_admission(self.cluster.bootstrap, self.cluster.settings)
+        return BrokerUnreachable(said)
 
     def any_node(self) -> int:
         """A broker to ask about the cluster as a whole."""
         client = self.client()
         deadline = time.monotonic() + SETTLE_TIMEOUT_S
         while (node := client.least_loaded_node()) is None:
+            self._note_loss(f"no broker of {self.cluster.bootstrap} is reachable")
             self.poll(RETRY_S)
             if time.monotonic() > deadline:
-                raise BrokerUnreachable(f"no broker of {self.cluster.bootstrap} is reachable")
+                raise self._unreachable(f"no broker of {self.cluster.bootstrap} is reachable")
         return int(node)
 
     def send(self, node: int, request: object) -> Future:
         """Put a request on its way; `poll` until the future is done, with an exception if the answer is lost."""
         try:
-            return self.client().send(node, request)
+            return self.client().send(node, request).add_callback(self._heard)
         except (kafka.errors.KafkaError, OSError) as error:
             self._look_again(error)
             return Future().failure(error)
@@ -159,12 +170,31 @@ class Wire:
     def call(self, node: int, request: object) -> Any:
         """Send, wait, answer. `AnswerLost` when nobody knows."""
         try:
-            return self.client().send_and_receive(node, request, timeout_ms=REQUEST_TIMEOUT_MS)
+            answer = self.client().send_and_receive(node, request, timeout_ms=REQUEST_TIMEOUT_MS)
         except kafka.errors.SaslAuthenticationFailedError as error:
             raise BrokerRefused(f"the broker refused our credentials: {error}; check sasl.* and ssl.*") from error
         except (kafka.errors.KafkaError, OSError) as error:
             self._look_again(error)
+            self._note_loss(f"the brokers at {self.cluster.bootstrap} do not answer ({type(error).__name__})")
             raise AnswerLost(f"{type(request).__name__} to broker {node}: {type(error).__name__} {error}") from error
+        self._heard(answer)
+        if self._lost_since is not None:
+            self._lost_since = None
+            if self.outage is not None:
+                self.outage.over()
+        return answer
+
+    def _heard(self, answer: Any) -> None:
+        """Whoever the answer is for, the client lets no request onto that connection for as long as it says."""
+        if throttle_ms := getattr(answer, "throttle_time_ms", 0):
+            self.free_at = max(self.free_at, time.monotonic() + throttle_ms / 1000)
+
+    def _note_loss(self, reason: str) -> None:
+        """Said once it has lasted: a connection that breaks is nothing to speak of."""
+        now = time.monotonic()
+        self._lost_since = self._lost_since if self._lost_since is not None else now
+        if self.outage is not None and now - self._lost_since >= SAID_AFTER_S:
+            self.outage.note(reason, self._lost_since)
 
     def _look_again(self, error: Exception) -> None:
         """A broker that was away when the client looked is unknown to it, and would be for its next five minutes."""
@@ -223,11 +253,15 @@ class Wire:
         """How each topic was made, to make another one like it; a missing topic is left out."""
         found = {topic.name: topic.partitions for topic in self.metadata(names).topics if topic.error_code == 0}
         entries = self._configured(found, None)
+        if hidden := sorted(name for name in found if entries.get(name) is None):
+            raise BrokerRefused(f"how topic {hidden[0]!r} is set up may not be asked: allow DescribeConfigs on it")
         return {
             name: Layout(
                 partitions=len(partitions),
                 replicas=max(len(it.replica_nodes) for it in partitions),
-                settings={entry.name: entry.value for entry in entries[name] if entry.config_source == OF_THE_TOPIC},
+                settings={
+                    entry.name: entry.value for entry in entries[name] or () if entry.config_source == OF_THE_TOPIC
+                },
             )
             for name, partitions in found.items()
         }
@@ -237,9 +271,9 @@ class Wire:
         return offsets(self, names, LATEST)
 
     def topic_settings(self, names: Iterable[str]) -> dict[str, dict[str, str]]:
-        """Each topic's effective configuration."""
-        found = self._configured(names, ["max.message.bytes"])
-        return {name: {entry.name: entry.value for entry in entries} for name, entries in found.items()}
+        """What counts of each topic's effective configuration; nothing where we may not look (DescribeConfigs)."""
+        found = self._configured(names, ["max.message.bytes", "cleanup.policy"])
+        return {name: {entry.name: entry.value for entry in entries or ()} for name, entries in found.items()}
 
     def broker_setting(self, name: str, otherwise: int) -> int:
         """A number from the brokers' configuration; `otherwise` where we may not look."""
@@ -298,16 +332,22 @@ class Wire:
             except AnswerLost as lost:
                 reason = str(lost)
             time.sleep(RETRY_S)
-        raise BrokerUnreachable(
+        raise self._unreachable(
             f"{what} could not be had from {self.cluster.bootstrap} within {SETTLE_TIMEOUT_S:.0f} s: {reason}"
         )
 
-    def _configured(self, names: Iterable[str], keys: list[str] | None) -> dict[str, list[Any]]:
+    def _configured(self, names: Iterable[str], keys: list[str] | None) -> dict[str, list[Any] | None]:
+        """None where we may not look; a topic that the broker does not know is left out."""
         resource = DescribeConfigsRequest.DescribeConfigsResource
         wanted = [resource(resource_type=2, resource_name=name, configuration_keys=keys) for name in sorted(set(names))]
         request = DescribeConfigsRequest(resources=wanted, include_synonyms=False, include_documentation=False)
         answer = self.settle(lambda: self.call(self.any_node(), request), "the topics' configuration")
-        return {result.resource_name: list(result.configs) for result in answer.results if result.error_code == 0}
+        told = ((result, code(result.error_code).meaning) for result in answer.results)
+        return {
+            result.resource_name: list(result.configs) if meaning is Meaning.ACCEPTED else None
+            for result, meaning in told
+            if meaning in (Meaning.ACCEPTED, Meaning.REFUSED)
+        }
 
     def _settled(self, number: int, what: str) -> bool:
         found = code(number)

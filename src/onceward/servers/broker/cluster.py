@@ -71,12 +71,13 @@ class DevBroker:
         settings: Mapping[str, str] | None = None,
         detours: Sequence[Detour] = (),
         jvm: Sequence[str] | None = None,
+        classes: Sequence[Path] = (),
         report: Callable[[str], None] = lambda _: None,
     ) -> None:
         """`port` 0 means free ones; None for `port` or `brokers`: what the folder has, else 9092 and 1.
 
-        `detours`: one for each broker, if clients shall reach them through proxies too. `jvm`: options in place of the
-        class archive's.
+        `settings`: of the server, beside ours. `detours`: one for each broker, if clients shall reach them through
+        proxies too. `jvm`: options in place of the class archive's. `classes`: folders or jars with plugins.
         """
         if brokers is not None and brokers not in SIZES:
             raise DevBrokerError(f"A dev cluster has 1 or 3 brokers, not {brokers} (--brokers).")
@@ -88,6 +89,7 @@ class DevBroker:
         self._settings = dict(settings or {})
         self._detours = tuple(detours)
         self._jvm = jvm
+        self._classes = tuple(classes)
         self._report = report
         self._watchdogs: dict[int, Watchdog] = {}
         self._owned = False
@@ -227,7 +229,7 @@ class DevBroker:
         return found
 
     def _launch(self, layout: Layout, numbers: Iterable[int]) -> None:
-        jars = os.pathsep.join(str(jar) for jar in broker_jars(self._report))
+        jars = os.pathsep.join(str(jar) for jar in (*broker_jars(self._report), *self._classes))
         java = [str(java_command()), *JVM, *(archive.options() if self._jvm is None else self._jvm), "-cp", jars]
         nodes = [self._node(number) for number in numbers]
         for node in nodes:

@@ -35,6 +35,7 @@ class BrokerProcess:
                 (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
                 (os.POSIX_SPAWN_OPEN, 1, str(log), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644),
                 (os.POSIX_SPAWN_DUP2, 1, 2),
+                *_closing(),
             ],
             setsid=True,
         )
@@ -67,6 +68,19 @@ class BrokerProcess:
         if self.alive():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, number)
+
+
+def _closing() -> list[tuple[int, int]]:
+    """For a process that outlives us: what our caller has handed to us, a lock or a pipe, must not stay open in it."""
+    ours = (int(name) for name in os.listdir("/dev/fd") if int(name) > 2)  # noqa: PTH208 - they are numbers
+    return [(os.POSIX_SPAWN_CLOSE, number) for number in ours if _is_inherited(number)]
+
+
+def _is_inherited(number: int) -> bool:
+    try:
+        return os.get_inheritable(number)
+    except OSError:  # that of the listing itself
+        return False
 
 
 def start_time(pid: int) -> str | None:
@@ -118,7 +132,7 @@ class Watchdog:
                 "/bin/sh",
                 ["sh", "-c", 'read _ || kill -9 "$1"', "watchdog", str(broker.pid)],
                 os.environ,
-                file_actions=[(os.POSIX_SPAWN_DUP2, reading, 0)],
+                file_actions=[(os.POSIX_SPAWN_DUP2, reading, 0), *_closing()],
                 setsid=True,
             )
         finally:
