@@ -19,6 +19,7 @@ OncewardError
 │   ├── DestinationUnconfirmed  nobody has said that what a home names as a sink's place is the right one
 │   ├── HomeUnusable            the home may not be written, or is no directory
 │   ├── HomeMismatch            the home belongs to another pipeline or another format
+│   │   ├── QueryChanged        the home holds the state of another query
 │   │   ├── ForeignLineage      a sink's last commit is of another lineage than the home's
 │   │   └── CheckpointDropped   the pipeline has ended, and its policy was to retain no checkpoint
 │   ├── ResetRefused            a reset that would throw away what may be decided, or begin where nothing is
@@ -47,6 +48,7 @@ OncewardError
 ├── RowsDropped                 Spark dropped rows behind the watermark, where the pipeline says that none may be
 ├── RecordTooLarge              one record is over the topic's max.message.bytes
 ├── BrokerUnreachable           no broker answered before the deadline
+│   └── PartitionSilent         brokers answer, and records that must be there do not come
 ├── BrokerRefused               a broker answered with an error code that is final
 ├── JarsUnavailable             a jar could not be fetched, or is not the locked one
 ├── JavaUnusable                Java is missing or too old
@@ -133,6 +135,10 @@ class HomeUnusable(ConfigurationError):
 
 class HomeMismatch(ConfigurationError):
     """The home was made by another pipeline, or by a format this version cannot read."""
+
+
+class QueryChanged(HomeMismatch):
+    """The home holds the state of another query, which this one would misread."""
 
 
 class ForeignLineage(HomeMismatch):
@@ -249,6 +255,10 @@ class RecordTooLarge(OncewardError):
 
 class BrokerUnreachable(OncewardError):
     """No broker answered before the deadline."""
+
+
+class PartitionSilent(BrokerUnreachable):
+    """Records that are there did not come before the deadline. Empty answers are no statement that there are none."""
 
 
 class BrokerRefused(OncewardError):

@@ -1,11 +1,12 @@
 """Values that the files under tests/golden hold: written once by each format, read by every build from then on."""
 
+from onceward.epoch import deeds
 from onceward.epoch.decisions import Slot
-from onceward.epoch.deeds import Deed, Origin
+from onceward.epoch.deeds import Deed, Ended, Origin
 from onceward.epoch.ledger import DECIDED, DONE, Entry, SinkEntry
 from onceward.epoch.outcome import Outcome, PartitionOutcome, TopicPartition
 from onceward.epoch.query_shape import OperatorShape, QueryShape
-from onceward.epoch.term import Holder
+from onceward.epoch.term import Holder, Start
 
 LINEAGE = "3f2b8c1de0a94b53a7e6c9d1f0b2a4e8"
 OUTCOME = Outcome.of(
@@ -13,21 +14,6 @@ OUTCOME = Outcome.of(
 )
 FILES_OUTCOME = Outcome(rows=5, digest=0xFFFF_FFFF_FFFF_FFFF)
 
-ENTRY_1 = Entry(
-    format=1,
-    pipeline="click-counts",
-    lineage=LINEAGE,
-    term=2,
-    epoch=41,
-    phase="done",
-    positions=['{"clicks":{"0":120,"1":98}}'],
-    rows=3,
-    digest="fedd",
-    partitions=[("größe", 7, 1, "1"), ("out", 0, 2, "fedc")],
-    attempts=2,
-    finished_at="2026-01-02T03:04:05.678+00:00",
-    milliseconds={"write": 43.25, "commit": 2.5},
-)
 KAFKA = SinkEntry.of(
     OUTCOME,
     kind="onceward.sinks.kafka.sink:KafkaSink",
@@ -43,63 +29,49 @@ FILES = SinkEntry.of(
     milliseconds={"begin": 0.25, "write": 12.0, "pre_commit": 3.0, "commit": 1.0},
 )
 OTHERS_OWN = SinkEntry(rows=5, digest="0", committable={"version": 1})  # nothing is known of how it was made
-ENTRY_2 = Entry(
-    format=2,
+PLAN = 'v1\n{"batchWatermarkMs":0,"batchTimestampMs":1767322999000,"conf":{}}\n{"clicks":{"0":120,"1":98}}\n17'
+ENTRY = Entry(
+    format=1,
     pipeline="click-counts",
     lineage=LINEAGE,
     term=2,
     epoch=41,
     phase=DONE,
     positions=['{"clicks":{"0":120,"1":98}}', "17"],
+    plan=PLAN,
     decider="kafka",
     sinks={"files": FILES, "kafka": KAFKA},
-    rows=8,
+    input_rows=9,
+    skipped=["clicks/0/7", "1:clicks/0/7"],
     attempts=2,
     finished_at="2026-01-02T03:04:05.678+00:00",
     milliseconds={"vote": 59.01, "decide": 2.5, "commit": 1.0},
 )
-PLAN = 'v1\n{"batchWatermarkMs":0,"batchTimestampMs":1767322999000,"conf":{}}\n{"clicks":{"0":130,"1":99}}'
-ENTRY_3 = Entry(
-    format=3,
-    pipeline="click-counts",
-    lineage=LINEAGE,
-    term=3,
-    epoch=42,
-    phase=DONE,
-    positions=['{"clicks":{"0":130,"1":99}}'],
-    plan=PLAN,
-    decider=None,
-    sinks={"files": FILES, "ledger": OTHERS_OWN},  # a name that a user may give
-    rows=10,
-    finished_at="2026-01-02T03:05:00.000+00:00",
-)
-DECISION_1 = Slot(
+DECISION = Slot(
     format=1,
     lineage=LINEAGE,
     epoch=42,
     slot=1,
     term=3,
     decided=Entry(
-        format=2,
+        format=1,
         pipeline="click-counts",
         lineage=LINEAGE,
         term=3,
         epoch=42,
         phase=DECIDED,
         positions=['{"clicks":{"0":130,"1":99}}'],
-        decider="ledger",  # up to format 2 a word
-        sinks={"files": FILES, "mine": OTHERS_OWN},
-        rows=10,
+        decider=None,
+        sinks={"files": FILES, "ledger": OTHERS_OWN},  # a name that a user may give
         finished_at="2026-01-02T03:05:00.000+00:00",
     ),
 )
-DEED = Deed(format=1, pipeline="click-counts", lineage=LINEAGE, guarantee="exactly-once")
-DEED_2 = Deed(
-    format=2,
+DEED = Deed(
+    format=1,
     pipeline="click-counts",
     lineage="b" * 32,
     guarantee="exactly-once",
-    folder=f"lineages/{'b' * 32}",
+    folder=f"lineages/000003-{'b' * 32}",
     origin=Origin(
         savepoint="c" * 32,
         pipeline="click-counts",
@@ -107,8 +79,23 @@ DEED_2 = Deed(
         epoch=41,
         begins_after=42,
         first_term=3,
-        inherits={"kafka": (LINEAGE, 41)},
+        held={"*": (LINEAGE, 41), "files": (LINEAGE, 17)},
     ),
+)
+SLOT = deeds.Slot(
+    format=1,
+    term=4,
+    ended=Ended(epoch=42, reason="stopped", retain="never", at="2026-01-02T03:05:00.000+00:00"),
+    since=3,
+)
+START = Start(
+    format=1,
+    term=4,
+    after_epoch=42,
+    resolved=["epoch 42 was decided"],
+    held={"*": ("b" * 32, 42), "files": (LINEAGE, 17)},
+    sinks=["files", "kafka"],
+    decider="kafka",
 )
 HOLDER = Holder(
     format=1,
@@ -120,7 +107,7 @@ HOLDER = Holder(
     process_start="123456",
     since="2026-01-02T03:00:00+00:00",
 )
-SHAPE_1 = QueryShape(
+SHAPE = QueryShape(
     format=1,
     sources=["kafka subscribe=clicks", "rate"],
     operators=[

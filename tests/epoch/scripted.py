@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from onceward.epoch.contract import DecidingSink, EpochContext, LastCommit, Owner, TwoPhaseCommitSink, Verdict
 from onceward.epoch.coordinator import Attempted, Coordinator
 from onceward.epoch.outcome import Outcome, TopicPartition
+from support.clocks import MONOTONIC
 
 CONTEXT = EpochContext(epoch=7, positions={TopicPartition("in", 1): 20, TopicPartition("in", 0): 10})
 JOURNAL = "journal"
@@ -51,7 +52,7 @@ class World:
         self._script: dict[tuple[str, str], Iterator[Exception | Verdict | None]] = {
             place: iter(answers) for place, answers in (script or {}).items()
         }
-        self._now = 0.0
+        self._now = MONOTONIC
         made = [Deciding(self, name) if name == decider else Scripted(self, name) for name in sinks]
         self.sinks: dict[str, Scripted] = {sink.name: sink for sink in made}
         self.coordinator = kind(

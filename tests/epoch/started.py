@@ -1,36 +1,35 @@
 # ruff: noqa: ARG002 - a sink's methods take what the contract says
 """A started pipeline in memory: the production start and runner over sinks that keep their rows in lists."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 from epoch.memory import Memory
 from onceward import errors
-from onceward.epoch import deeds
 from onceward.epoch import term as terms
-from onceward.epoch.checkpoint import Positions
+from onceward.epoch.checkpoint import Checkpoint, Positions
 from onceward.epoch.contract import (
     DecidingSink,
     EpochContext,
     Guarantee,
     LastCommit,
-    Owner,
     TwoPhaseCommitSink,
     Verdict,
 )
 from onceward.epoch.coordinator import Coordinator
-from onceward.epoch.decisions import Decisions
 from onceward.epoch.home import Home
-from onceward.epoch.journal import Journal
-from onceward.epoch.ledger import Ledger
 from onceward.epoch.outcome import Outcome
 from onceward.epoch.patience import Patience
+from onceward.epoch.ports import Process
 from onceward.epoch.recovery import Consent
 from onceward.epoch.runner import EpochRunner
-from onceward.epoch.takeover import TakenOver, TakeOver
+from onceward.epoch.starting import Opened, Start
+from onceward.epoch.storage import Storage
+from onceward.epoch.takeover import TakenOver
 from onceward.epoch.term import Holder, Term
+from support.clocks import MONOTONIC
 
 
 @dataclass
@@ -173,6 +172,16 @@ class Asked:
         pass
 
 
+class Kept:
+    """A lease that nobody waits for."""
+
+    def __init__(self, term: Term) -> None:
+        self._term = term
+
+    def release(self) -> None:
+        self._term.release()
+
+
 @dataclass
 class Pipeline:
     """A home in memory with a sink `s`, which decides or not, and `others`, which do not; each `start` is a driver.
@@ -186,53 +195,88 @@ class Pipeline:
     deciding: str = "s"  # what that sink is called
     out: set[str] = field(default_factory=set)  # sinks that were taken out of it
     told: list[str] = field(default_factory=list)  # what its starts say
+    overruled: list[str] = field(default_factory=list)  # and what they ask a person about
+    fits: Callable[[Home], None] = lambda _: None
     guarantee: Guarantee = Guarantee.EXACTLY_ONCE
     storage: Memory = field(default_factory=Memory)
     place: Place = field(default_factory=Place)
     steps: list[str] = field(default_factory=list)
-    now: float = 0.0
+    now: float = MONOTONIC
     patience_s: float | None = None
 
-    def start(self, *, journal: type[Journal] = Journal, **consent: Any) -> "Driver":
-        deed = self.home.open("p", self.guarantee.value, "L")
-        term = self.claim()
-        deed = deeds.enter(self.storage, term.number) or deed
-        room = self.home.of_lineage(deed)
-        taken = TakeOver(
-            home=room,
-            owner=Owner(
-                pipeline="p", lineage=deed.lineage, term=term.number, guarantee=self.guarantee, inherits=deed.inherits
-            ),
-            coordinator=Coordinator(
+    @property
+    def waited(self) -> float:
+        """How much time has passed."""
+        return self.now - MONOTONIC
+
+    def start(self, *, trust: Iterable[str] = (), wired: Mapping[str, Any] | None = None, **consent: Any) -> "Driver":
+        """`wired`: what the runner is told besides."""
+        asked = Asked()
+        opened = self.starting.take_over(
+            lambda _: Coordinator(
                 self.sinks(), is_final=lambda error: isinstance(error, errors.FINAL), clock=lambda: self.now,
                 sleep=self.sleep, patience=self.patience(),
             ),
-            ledger=Ledger(room.storage, terms.boundaries(self.storage), deed.lineage),
-            decisions=Decisions(room.storage, deed.lineage, term.number),
-            term=term,
-            clock=lambda: self.now,
-            now=lambda: "noon",
+            asked,
+            consent=Consent(trust_ledger=frozenset(trust), confirm=self.overruled.extend, **consent),
+        )  # fmt: skip
+        later = Later(self.steps)
+        runner = EpochRunner(opened.taken, later, asked, lambda: self.now, lambda: "noon", **(wired or {}))
+        return Driver(
+            self,
+            opened.taken,
+            runner,
+            asked,
+            opened,
+            f"{inside}/" if (inside := opened.home.location.removeprefix("home").lstrip("/")) else "",
+        )
+
+    @property
+    def notes(self) -> Storage:
+        """What the newest driver has written down for its successors."""
+        deed = self.home.deed()
+        assert deed is not None
+        return Checkpoint.newest(self.home.of_lineage(deed)).notes
+
+    @property
+    def starting(self) -> Start:
+        """Whoever drove the home before is taken for gone."""
+        return Start(
+            home=self.home,
+            pipeline="p",
+            guarantee=self.guarantee,
+            sinks=self.sinks(),
+            process=self.process,
+            fits=self.fits,
             report=self.told.append,
-            consent=Consent(**consent),
-            first_term=deed.origin.first_term if deed.origin is not None else 0,
-        ).recover()  # fmt: skip
-        later, asked = Later(self.steps), Asked()
-        runner = EpochRunner(taken, later, asked, lambda: self.now, lambda: "noon", journal=journal)
-        return Driver(self, taken, runner, asked, f"{deed.folder}/" if deed.folder else "")
+        )
+
+    @property
+    def process(self) -> Process:
+        """One after the other, each gone when the next one looks."""
+        return Process(
+            clock=lambda: self.now,
+            sleep=self.sleep,
+            now=lambda: "noon",
+            fresh=lambda: "L",
+            holder=lambda pipeline, number: Holder(
+                term=number, pipeline=pipeline, host="h", machine="m", pid=1, process_start="1", since="noon"
+            ),
+            is_gone=lambda _: True,
+            keep=Kept,
+        )
 
     @property
     def home(self) -> Home:
         return Home(self.storage, "home", "home")
 
     def claim(self) -> Term:
-        """The next term; whoever had the last one is taken for dead."""
+        """The next term; whoever had the last one is taken for gone."""
         return terms.acquire(
             self.storage,
-            lambda number: Holder(
-                term=number, pipeline="p", host="h", machine="m", pid=1, process_start="1", since="noon"
-            ),
-            is_dead=lambda _: True,
-            clock=lambda: 0.0,
+            lambda number: self.process.holder("p", number),
+            is_gone=lambda _: True,
+            clock=lambda: self.now,
             sleep=lambda _: None,
         )
 
@@ -260,7 +304,13 @@ class Driver:
     taken: TakenOver
     runner: EpochRunner
     asked: Asked
-    inside: str = ""  # the lineage's own folder
+    opened: Opened
+    inside: str = ""  # the lineage's own folder, with a slash behind it
+
+    def end(self) -> None:
+        """In order."""
+        self.runner.close()
+        self.opened.close()
 
     def plan(self, epoch: int, end: int) -> None:
         """As Spark does before it asks anybody."""

@@ -42,12 +42,6 @@ class TestAFolderForEachTerm:
         assert Checkpoint.adopt(home_of(storage), 3).positions(0).kafka == {IN_0: 5}
         assert Checkpoint.newest(home_of(storage)).positions(0).kafka == {IN_0: 5}
 
-    def test_a_home_of_an_older_release_is_taken_along_too(self, storage: Memory) -> None:
-        storage.files["checkpoint/offsets/7"] = plan(5)
-        assert Checkpoint.newest(home_of(storage)).planned() == 7
-        assert Checkpoint.adopt(home_of(storage), 9).planned() == 7
-        assert storage.names("checkpoint") == []
-
     def test_a_start_that_was_paused_before_it_began_does_not_take_it_back(self, storage: Memory) -> None:
         storage.files["checkpoints/000005/offsets/0"] = plan(5)
         with pytest.raises(PipelineFenced, match=r"checkpoints/000005 was taken by a newer driver.*term 4"):

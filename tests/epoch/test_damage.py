@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from epoch.memory import Memory
-from epoch.samples import DECISION_1, ENTRY_1, ENTRY_2, LINEAGE
+from epoch.samples import DECISION, ENTRY, LINEAGE
 from onceward.epoch.decisions import Decisions, Slot
 from onceward.epoch.ledger import DONE, FORMAT, PREPARED, Entry, Ledger
 from onceward.epoch.sealed import seal, unseal
@@ -31,17 +31,14 @@ def a_home() -> dict[str, bytes]:
     """Three terms: an entry of format 1, one that does not count, votes, voids and decisions."""
     replace = msgspec.structs.replace
     phases = {(4, 1): PREPARED, (6, 3): PREPARED}  # the first of a driver that was replaced
-    entries = [
-        replace(ENTRY_1 if epoch == 2 else ENTRY_2, epoch=epoch, term=term, phase=phases.get((epoch, term), DONE))
-        for epoch, term in ENTRIES
-    ]
-    assert DECISION_1.decided is not None
+    entries = [replace(ENTRY, epoch=epoch, term=term, phase=phases.get((epoch, term), DONE)) for epoch, term in ENTRIES]
+    assert DECISION.decided is not None
     slots = [
         Slot(lineage=LINEAGE, epoch=5, slot=0, term=2),
-        replace(DECISION_1, epoch=5, slot=1, term=2, decided=replace(DECISION_1.decided, epoch=5, term=2)),
+        replace(DECISION, epoch=5, slot=1, term=2, decided=replace(DECISION.decided, epoch=5, term=2)),
         Slot(lineage=LINEAGE, epoch=6, slot=0, term=3),
         Slot(lineage=LINEAGE, epoch=6, slot=1, term=4),
-        replace(DECISION_1, epoch=6, slot=2, term=4, decided=replace(DECISION_1.decided, epoch=6, term=4)),
+        replace(DECISION, epoch=6, slot=2, term=4, decided=replace(DECISION.decided, epoch=6, term=4)),
     ]
     starts = [Start(term=term, after_epoch=epoch) for term, epoch in BOUNDARIES.items()]
     return {
@@ -177,7 +174,7 @@ def test_what_is_gone_is_said_to_be_missing() -> None:
 
 
 @pytest.mark.parametrize("bit", range(8))
-@pytest.mark.parametrize("value", [ENTRY_2, DECISION_1], ids=["entry", "decision"])
+@pytest.mark.parametrize("value", [ENTRY, DECISION], ids=["entry", "decision"])
 def test_one_flipped_bit_anywhere_is_noticed(value: msgspec.Struct, bit: int) -> None:
     whole = seal(value)
     for place in range(len(whole)):
@@ -187,7 +184,7 @@ def test_one_flipped_bit_anywhere_is_noticed(value: msgspec.Struct, bit: int) ->
             unseal(bytes(flipped), type(value), "folder/x", FORMAT)
 
 
-@pytest.mark.parametrize("value", [ENTRY_2, DECISION_1], ids=["entry", "decision"])
+@pytest.mark.parametrize("value", [ENTRY, DECISION], ids=["entry", "decision"])
 def test_a_file_cut_short_anywhere_is_noticed(value: msgspec.Struct) -> None:
     whole = seal(value)
     for length in range(len(whole)):
@@ -197,9 +194,9 @@ def test_a_file_cut_short_anywhere_is_noticed(value: msgspec.Struct) -> None:
 
 def test_anything_after_the_checksum_is_noticed() -> None:
     """Two writers of one file, or a block of an older and longer one."""
-    for more in (b"\n", b" ", b"\0", seal(ENTRY_2)):
+    for more in (b"\n", b" ", b"\0", seal(ENTRY)):
         with pytest.raises(LedgerCorrupt, match="damaged"):
-            unseal(seal(ENTRY_2) + more, Entry, "folder/x", FORMAT)
+            unseal(seal(ENTRY) + more, Entry, "folder/x", FORMAT)
 
 
 @pytest.mark.parametrize("body", [b"no json", b"[]", b"null", b'{"format":"x"}', b'{"format":1}', b"\xff"])

@@ -101,7 +101,7 @@ class TestDamage:
     ) -> None:
         newer = msgspec.structs.replace(entry(6), format=4)
         storage.replace(file_of(6, 0), seal(Slot(lineage="L", epoch=6, slot=0, term=1, decided=newer)))
-        with pytest.raises(HomeMismatch, match=r"an entry of format 4, written by a newer Onceward.*up to 3"):
+        with pytest.raises(HomeMismatch, match=r"an entry of format 4, written by a newer Onceward.*up to 1"):
             decided.of(6)
 
     @pytest.mark.usefixtures("decided")

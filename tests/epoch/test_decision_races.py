@@ -18,6 +18,7 @@ from onceward.epoch.sealed import unseal
 from onceward.epoch.storage import LocalStorage, Storage
 from onceward.epoch.term import Holder, acquire
 from onceward.errors import PipelineFenced
+from support.clocks import MONOTONIC
 
 RANDOM_SCHEDULES = 400
 Actor = Callable[[Stepped], None]
@@ -69,7 +70,7 @@ class Race:
 
         def act(storage: Stepped) -> None:
             term = acquire(
-                storage, holder, is_dead=lambda _: True, clock=lambda: 0.0, sleep=lambda _: None, take_over=True
+                storage, holder, is_gone=lambda _: True, clock=lambda: MONOTONIC, sleep=lambda _: None, take_over=True
             )
             mine = self.decisions(storage, term.number)
             closed = "quicker"

@@ -18,7 +18,7 @@ EXACTLY = "exactly-once"
 
 
 def other(lineage: str) -> Deed:
-    return Deed(format=2, pipeline="p", lineage=lineage, guarantee=EXACTLY, folder=f"lineages/{lineage}")
+    return Deed(pipeline="p", lineage=lineage, guarantee=EXACTLY, folder=f"lineages/{lineage}")
 
 
 @pytest.fixture
@@ -65,18 +65,48 @@ def test_a_home_that_begins_with_a_savepoint_is_opened_like_any_other(tmp_path: 
     home = Home.at(tmp_path)
     assert home.deed() is None
     deeds.begin(home.storage, 1, other("second"))
-    (tmp_path / FILE).unlink()  # killed before it was written
+    assert not (tmp_path / FILE).exists()
     assert home.open("p", EXACTLY, "fresh") == home.deed() == other("second")
     with pytest.raises(HomeMismatch, match="is the home of pipeline 'p'"):
         home.open("q", EXACTLY, "fresh")
     assert home.of_lineage(other("second")).location == f"{tmp_path}/lineages/second"
 
 
-def test_a_release_that_knows_one_lineage_only_refuses_a_home_with_two(storage: LocalStorage) -> None:
-    deeds.begin(storage, 1, other("second"))
-    known = deeds.first(storage)
-    assert known is not None
-    assert (known.format, known.lineage) == (2, "first")
+def ended(epoch: int = 7) -> deeds.Ended:
+    return deeds.Ended(epoch=epoch, reason="stopped", retain="never", at="noon")
+
+
+@pytest.mark.parametrize("restored", [False, True])
+def test_a_pipeline_that_has_ended_for_good_stays_so_until_another_lineage_begins(
+    storage: LocalStorage, restored: bool
+) -> None:
+    """E5: however many starts are refused meanwhile, and whichever lineage it was."""
+    if restored:
+        deeds.begin(storage, 1, other("second"))
+    deeds.enter(storage, 3)
+    assert deeds.ended(storage) is None
+    assert deeds.end(storage, 3, ended())
+    for term in range(4, 8):
+        deed = deeds.enter(storage, term)
+        assert deed is not None
+        assert deed.lineage == ("second" if restored else "first")
+        assert deeds.in_force(storage) == deed
+        assert deeds.ended(storage) == ended()
+    deeds.begin(storage, 7, other("third"))
+    assert deeds.ended(storage) is None
+    assert deeds.enter(storage, 9) == other("third")
+
+
+def test_a_pipeline_that_was_started_meanwhile_is_not_ended(storage: LocalStorage) -> None:
+    """E5, C6: its slot is closed; whoever wanted to drop the checkpoint leaves it alone."""
+    deeds.enter(storage, 2)
+    deeds.enter(storage, 3)
+    assert not deeds.end(storage, 2, ended())
+    assert deeds.ended(storage) is None
+
+
+def test_how_a_pipeline_has_ended_is_told() -> None:
+    assert str(ended()) == "ended after epoch 7, at noon (stopped), with retain='never': its checkpoint is gone"
 
 
 @pytest.mark.parametrize(
@@ -84,7 +114,8 @@ def test_a_release_that_knows_one_lineage_only_refuses_a_home_with_two(storage: 
     [
         (lambda s: s.replace("terms/000002.lineage", b"x"), "terms/000002.lineage is damaged"),
         (lambda s: s.remove("terms/000001.lineage"), "terms/000001.lineage is missing"),
-        (lambda s: s.replace("terms/000002.lineage", s.read("terms/000001.lineage")), "is of term 1: files were"),
+        (lambda s: s.replace("terms/000002.lineage", s.read("terms/000001.lineage")), "is of term 1, since 0: files"),
+        (lambda s: s.replace("terms/000002.lineage", seal(deeds.Slot(term=2, since=2))), "is of term 2, since 2"),
         (
             lambda s: s.replace("terms/000001.lineage", seal(deeds.Slot(term=1))),
             "refers to terms/000001.lineage, which has no deed",
@@ -111,31 +142,17 @@ def test_a_deed_that_leads_out_of_the_home_is_refused(storage: LocalStorage, fol
     if folder:
         storage.remove("terms/000001.lineage")
         storage.replace(FILE, seal(forged))
-        with pytest.raises(LedgerCorrupt, match="which is none: it was forged"):
+        with pytest.raises(LedgerCorrupt, match="and has none: it was forged"):
             deeds.in_force(storage)
 
 
 def test_a_lineage_that_was_begun_and_not_synced_lasts_once_somebody_goes_on_with_it() -> None:
     """E8: killed between the claim and its sync; what the next driver commits under it must not outlive it."""
     disk = Disk()
-    storage = Mount(disk, lambda *_: False, lambda *_: None)
+    storage = Mount(disk, lambda *_: "", lambda *_: None)
     Home(storage, "home", "home").open("p", EXACTLY, "first")
     disk.put("terms/000001.lineage", seal(deeds.Slot(term=1, deed=other("second"))))
     assert deeds.enter(storage, 2) == other("second")
     for seed in range(8):
         disk.cut_power(Random(seed))
     assert deeds.in_force(storage) == other("second")
-
-
-def test_what_a_sink_held_is_part_of_the_deed() -> None:
-    origin = deeds.Origin(
-        savepoint="s",
-        pipeline="p",
-        lineage="first",
-        epoch=4,
-        begins_after=5,
-        first_term=2,
-        inherits={"k": ("first", 4)},
-    )
-    assert msgspec.structs.replace(other("second"), origin=origin).inherits == {"k": ("first", 4)}
-    assert other("second").inherits == {}

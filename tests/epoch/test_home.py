@@ -46,11 +46,22 @@ def test_another_guarantee_is_refused_and_both_are_named(tmp_path: Path) -> None
 
 def test_a_checkpoint_without_a_deed_is_refused(tmp_path: Path) -> None:
     """Going on would put out again what a lost lineage has put out already."""
-    (tmp_path / "checkpoint" / "offsets").mkdir(parents=True)
-    (tmp_path / "checkpoint" / "offsets" / "0").touch()
+    (tmp_path / "checkpoints" / "000003" / "offsets").mkdir(parents=True)
     with pytest.raises(HomeMismatch, match=rf"Spark checkpoint but no {FILE}.*backup"):
         Home.at(tmp_path).open("orders", EXACTLY, "aaaa")
     assert not (tmp_path / FILE).exists()
+
+
+@pytest.mark.parametrize("name", ["offsets/3", "commits/3", "metadata"])
+def test_the_checkpoint_of_a_spark_query_is_no_home(tmp_path: Path, name: str) -> None:
+    """K3: the pipeline would read from the beginning and write every total again; nothing of it is touched."""
+    file = tmp_path / name
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.touch()
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(HomeMismatch, match=r"is the checkpoint of a Spark query, not a home.*starting=OFFSETS"):
+        Home.at(tmp_path).open("orders", EXACTLY, "aaaa")
+    assert sorted(tmp_path.rglob("*")) == before
 
 
 def test_a_damaged_deed_is_named(tmp_path: Path) -> None:
@@ -63,9 +74,9 @@ def test_a_damaged_deed_is_named(tmp_path: Path) -> None:
 
 def test_a_deed_of_a_newer_format_is_refused(tmp_path: Path) -> None:
     deed = Home.at(tmp_path).open("orders", EXACTLY, "aaaa")
-    newer = type(deed)(format=3, pipeline="orders", lineage="aaaa", guarantee=EXACTLY)
+    newer = type(deed)(format=2, pipeline="orders", lineage="aaaa", guarantee=EXACTLY)
     (tmp_path / FILE).write_bytes(seal(newer))
-    with pytest.raises(HomeMismatch, match=r"format 3, written by a newer Onceward; this one reads up to 2"):
+    with pytest.raises(HomeMismatch, match=r"format 2, written by a newer Onceward; this one reads up to 1"):
         Home.at(tmp_path).open("orders", EXACTLY, "aaaa")
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from epoch.samples import DEED, ENTRY_2, FILES_OUTCOME, LINEAGE, OUTCOME
+from epoch.samples import DEED, ENTRY, FILES_OUTCOME, LINEAGE, OUTCOME
 from onceward.epoch.ledger import DECIDED, DONE, PREPARED, RETAIN, STARTED, Entry, Ledger, SinkEntry
 from onceward.epoch.outcome import MODULUS, Outcome, PartitionOutcome, TopicPartition
 from onceward.epoch.sealed import seal
@@ -16,7 +16,7 @@ from onceward.errors import LedgerCorrupt
 
 
 def entry(epoch: int, term: int = 1, phase: str = DONE) -> Entry:
-    return msgspec.structs.replace(ENTRY_2, epoch=epoch, term=term, phase=phase)
+    return msgspec.structs.replace(ENTRY, epoch=epoch, term=term, phase=phase)
 
 
 def file_of(epoch: int, term: int = 1) -> str:
@@ -38,13 +38,13 @@ def ledger_with(storage: LocalStorage, *entries: Entry, boundaries: dict[int, in
 class TestRoundTrip:
     def test_an_entry_is_read_as_it_was_written(self, storage: LocalStorage) -> None:
         """B3: with every sink's vote, for a process that has nothing else."""
-        ledger = ledger_with(storage, ENTRY_2)
+        ledger = ledger_with(storage, ENTRY)
         found = ledger.read(41)
-        assert found == ENTRY_2
+        assert found == ENTRY
         assert found.outcome_of("kafka") == OUTCOME
         assert found.outcome_of("files") == FILES_OUTCOME
         assert found.sinks["files"].committable["files"] == [{"name": "part-0.parquet", "bytes": 123}]
-        assert Ledger(storage, {}, LINEAGE).last() == ENTRY_2
+        assert Ledger(storage, {}, LINEAGE).last() == ENTRY
 
     def test_an_outcome_is_read_as_it_was_written(self, storage: LocalStorage) -> None:
         for outcome in (
@@ -52,19 +52,19 @@ class TestRoundTrip:
             Outcome(rows=1, digest=MODULUS - 1),
             Outcome.of([(TopicPartition(f"t{n % 3}", n), PartitionOutcome(n, n << 40)) for n in range(20)]),
         ):
-            ledger_with(storage, msgspec.structs.replace(ENTRY_2, sinks={"x": SinkEntry.of(outcome)}))
+            ledger_with(storage, msgspec.structs.replace(ENTRY, sinks={"x": SinkEntry.of(outcome)}))
             found = Ledger(storage, {}, LINEAGE).read(41)
             assert found is not None
             assert found.outcome_of("x") == outcome
 
     def test_what_one_sink_lacks_is_not_taken_from_another(self) -> None:
-        assert ENTRY_2.outcome_of("added-later") is None
+        assert ENTRY.outcome_of("added-later") is None
         assert entry(1).outcome_of("") is None
 
     def test_writing_an_entry_again_changes_nothing(self, storage: LocalStorage) -> None:
-        ledger = ledger_with(storage, ENTRY_2)
+        ledger = ledger_with(storage, ENTRY)
         before = storage.read(file_of(41, 2))
-        ledger.write(ENTRY_2)
+        ledger.write(ENTRY)
         assert storage.read(file_of(41, 2)) == before
         assert storage.names("ledger") == [file_of(41, 2).removeprefix("ledger/")]
 

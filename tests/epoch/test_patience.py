@@ -11,7 +11,7 @@ import pytest
 from epoch.scripted import JOURNAL, Hopeless, Lost, World
 from epoch.started import ListSink, Pipeline
 from onceward.epoch.contract import Verdict
-from onceward.epoch.patience import FULL, Patience, seconds
+from onceward.epoch.patience import FULL, Patience, SinkOutage, Waiting, seconds
 from onceward.epoch.tries import ATTEMPTS, Judging
 from onceward.errors import (
     BrokerUnreachable,
@@ -23,13 +23,18 @@ from onceward.errors import (
     PipelineFenced,
     SinkUnreachable,
 )
+from support.clocks import MONOTONIC
 
 
 class Clock:
     """Time passes only in sleep."""
 
     def __init__(self) -> None:
-        self.now = 0.0
+        self.now = MONOTONIC
+
+    @property
+    def waited(self) -> float:
+        return self.now - MONOTONIC
 
     def __call__(self) -> float:
         return self.now
@@ -78,17 +83,19 @@ class TestAnEpoch:
         with caplog.at_level(logging.WARNING, "onceward.epoch"):
             done = world.run()
         assert done.attempts == 4 * ATTEMPTS + 1
-        assert clock.now > 60
+        assert clock.waited > 60
         assert world.slept == []  # those are the pauses of tries that count
         assert "waiting for sink 'table': connection refused (0 s)" in caplog.text
         assert "sink 'table' is back after" in caplog.text
         assert len([line for line in caplog.messages if line.startswith("waiting")]) < 10
 
-    def test_says_how_long_it_waited_when_patience_ends(self) -> None:
+    def test_says_how_long_it_waited_when_patience_ends(self, caplog: pytest.LogCaptureFixture) -> None:
+        caplog.set_level(logging.WARNING, "onceward.epoch")
         world, clock = world_with(42, script={("table", "write"): away()})
         with pytest.raises(OutageTooLong, match=r"sink 'table' was waited for 42 s .*refused.*Nothing is lost"):
             world.run()
-        assert clock.now == pytest.approx(42)
+        assert clock.waited == pytest.approx(42)
+        assert "is back" not in caplog.text  # it is not
         assert world.asked("decide") == []
         assert world.lines()[-3:] == ["kafka.abort", "table.abort", "files.abort"]
 
@@ -99,7 +106,7 @@ class TestAnEpoch:
         world, clock = world_with(600, script={("table", "write"): away(), (JOURNAL, "keep_on"): [None, None, Asked()]})
         with pytest.raises(Asked):
             world.run()
-        assert clock.now < 2
+        assert clock.waited < 2
 
     def test_that_is_overtaken_while_it_waits_stops(self) -> None:
         world, _ = world_with(600, script={("table", "write"): away(), (JOURNAL, "keep_on"): [PipelineFenced("newer")]})
@@ -182,6 +189,80 @@ class TestTheUsersOwnCode:
         world.coordinator._judging = Judging(is_final=lambda _: False, own=str)
 
 
+class TestWhatIsSaid:
+    """One line when the waiting begins, one every half minute, one when it is over."""
+
+    def test_reasons_that_change_are_no_news(self, caplog: pytest.LogCaptureFixture) -> None:
+        """A database that restarts refuses, then starts up, then recovers: that was a line for each."""
+        clock = Clock()
+        patience = patient(clock, 600)
+        reasons = [SinkUnreachable(f"step {number}") for number in range(12)]
+        for error in reasons:
+            error.sink = "db"
+        left = iter(reasons)
+
+        def ask() -> None:
+            for error in left:
+                raise error
+
+        with caplog.at_level(logging.WARNING, "onceward.epoch"):
+            patience.until(ask)
+        said = [line.partition(":")[0] for line in caplog.messages]
+        assert said == ["waiting for sink 'db'", "waiting for sink 'db'", "sink 'db' is back after 44 s"]
+
+    def test_it_is_said_anew_for_each_outage_and_for_each_that_is_away(self, caplog: pytest.LogCaptureFixture) -> None:
+        patience = patient(Clock(), 600)
+        with caplog.at_level(logging.WARNING, "onceward.epoch"):
+            for _ in range(2):
+                for _ in range(3):
+                    patience.note(LookupUnreachable("no"), 0.0)
+                    patience.note(BrokerUnreachable("no"), 0.0)
+                patience.over()
+        waiting = ["waiting for the lookup's database", "waiting for Kafka"]
+        assert [line.partition(":")[0] for line in caplog.messages if "back" not in line] == waiting * 2
+
+    def test_a_sink_s_own_connections_say_it_the_same_way_and_speak_for_that_sink_alone(
+        self, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        clock = Clock()
+        patience = patient(clock, 600)
+        kafka, other = SinkOutage(patience, "kafka"), SinkOutage(patience, "other")
+        with caplog.at_level(logging.WARNING, "onceward.epoch"):
+            kafka.over()
+            patience.beside = Waiting("the source's Kafka", "no", 0.0)
+            kafka.note("nobody there", 2.0)
+            assert patience.waiting is None
+            patience.beside = None
+            clock.now = 9.0
+            kafka.note("nobody there", 2.0)
+            assert patience.shown == patience.waiting
+            other.over()
+            error = BrokerUnreachable("nobody there for 60 s")
+            error.sink = "kafka"
+            patience.wait(error, 8.0)
+            assert patience.waiting is not None
+            assert patience.waiting.since == 2.0
+            clock.now = 12.0
+            kafka.over()
+        assert caplog.messages == ["waiting for sink 'kafka': nobody there (7 s)", "sink 'kafka' is back after 10 s"]
+
+    def test_what_is_away_besides_is_shown_where_nothing_else_is(self) -> None:
+        patience = patient(Clock())
+        assert patience.shown is None
+        patience.beside = Waiting("the source's Kafka", "no", 0.0)
+        assert patience.shown is patience.beside
+        patience.note(LookupUnreachable("no"), 0.0)
+        assert patience.shown is patience.waiting
+
+    def test_a_sink_that_cannot_be_aborted_because_it_is_away_is_said_once(
+        self, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        world, _ = world_with(600, script={("table", "write"): away(9), ("table", "abort"): away(9)})
+        with caplog.at_level(logging.WARNING, "onceward"):
+            world.run()
+        assert len(caplog.messages) < 4
+
+
 class TestAQuestion:
     def test_is_repeated_until_it_is_answered(self) -> None:
         clock, answers = Clock(), iter([LookupUnreachable("away")] * 8)
@@ -195,7 +276,7 @@ class TestAQuestion:
 
         assert patience.until(ask) == "answer"
         assert patience.waiting is None
-        assert 20 < clock.now < 60
+        assert 20 < clock.waited < 60
 
     def test_that_is_wrong_is_not_repeated(self) -> None:
         with pytest.raises(Lost):
@@ -215,7 +296,7 @@ class TestAStart:
         pipeline = Pipeline(decides=True, kind=away_at(step, left), patience_s=600)
         pipeline.start().run(0, "a")
         assert pipeline.place.rows == ["a"]
-        assert pipeline.now > 10
+        assert pipeline.waited > 10
         assert not left
 
     def test_says_for_how_long_it_waited(self) -> None:

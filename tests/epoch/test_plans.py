@@ -64,13 +64,6 @@ def test_an_altered_or_torn_plan_of_a_committed_epoch_is_put_back(start: Start, 
     assert start.storage.files[f"{OFFSETS}/{epoch}"] == before
 
 
-def test_an_entry_of_an_older_release_cannot_put_it_back_and_says_so(start: Start) -> None:
-    start.ledger.write(entry(1, 9, with_plan=False))
-    start.storage.files[f"{OFFSETS}/1"] = plan(8)
-    with pytest.raises(HomeMismatch, match=r'offsets/1 says \{"in":\{"0":8\}\}.*"0":9.*backup'):
-        start.put_right()
-
-
 def test_a_marker_and_a_ledger_that_disagree_are_named_and_nothing_is_changed(start: Start) -> None:
     with pytest.raises(HomeMismatch, match=r"epoch 1 was committed with in-0 up to 7, the ledger's entry says 9"):
         start.put_right(marker(1, 7))

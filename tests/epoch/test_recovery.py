@@ -1,16 +1,17 @@
 """What a start concludes from the sinks' last commits and the ledger, and what its messages name."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from epoch.memory import Memory
-from onceward.epoch.contract import LastCommit
+from onceward.epoch.contract import Guarantee, LastCommit, Owner
+from onceward.epoch.expected import NEVER, Expected
 from onceward.epoch.ledger import DECIDED, DONE, PREPARED, Entry, Ledger, SinkEntry
 from onceward.epoch.outcome import Outcome, TopicPartition
-from onceward.epoch.recovery import NEVER, Consent, Known, Recovered, by_ledger, by_marker, check_marker
+from onceward.epoch.recovery import Consent, Known, Recovered, by_ledger, by_marker, check_marker, overruled
 from onceward.epoch.storage import LocalStorage
 from onceward.errors import HomeMismatch, LedgerCorrupt, MarkerMissing
 
@@ -28,9 +29,20 @@ def last(epoch: int, *, lineage: str = "L", term: int = 1) -> LastCommit:
     return LastCommit(lineage=lineage, epoch=epoch, term=term, positions={TopicPartition("in", 0): 7})
 
 
-def known(**facts: Any) -> Known:
-    consent = Consent(**{name: facts.pop(name) for name in ("trust_ledger", "in_doubt") if name in facts})
-    return Known(**{"pipeline": "p", "lineage": "L", "term": 3, "recorded": None, "consent": consent, **facts})
+OWNER = Owner(pipeline="p", lineage="L", term=3, guarantee=Guarantee.EXACTLY_ONCE)
+
+
+def known(*, held: Mapping[str, tuple[str, int]] | None = None, before: Any = None, **facts: Any) -> Known:
+    """What each sink must hold is what the recorded epoch says, unless a test says otherwise."""
+    consent = Consent(trust_ledger=frozenset(facts.pop("trust_ledger", ())), in_doubt=facts.pop("in_doubt", None))
+    recorded = facts.setdefault("recorded", None)
+    if held is None:
+        held = dict.fromkeys(recorded.sinks, ("L", recorded.epoch)) if recorded is not None else {}
+    expected = Expected("p", "L", {**(before or {}), **held}, before or {})
+    return Known(owner=replace(OWNER, before=before or {}), expected=expected, consent=consent, **facts)
+
+
+MARKED: Any = {"held": {"kafka": ("L", NEVER)}}  # from before its first epoch
 
 
 @pytest.fixture
@@ -74,40 +86,48 @@ class TestKafkaDecidesAlone:
     def test_a_marker_behind_the_ledger_shows_that_kafka_lost_data(self, ledger: Ledger) -> None:
         with pytest.raises(MarkerMissing) as refused:
             self.start(ledger, last(4), recorded=entry(6), pending=7)
-        for named in ("epoch 6", "marker says 4", "unclean leader election", "--trust-ledger"):
+        for named in ("is to hold epoch 6", "says epoch 4", "has elected an unclean leader", "--trust-ledger kafka"):
             assert named in str(refused.value)
 
     def test_a_marker_behind_the_ledger_can_be_overruled_as_the_message_says(self, ledger: Ledger) -> None:
-        assert self.start(ledger, last(4), recorded=entry(6), pending=6, trust_ledger=True) == Recovered(6)
+        assert self.start(ledger, last(4), recorded=entry(6), pending=6, trust_ledger=["kafka"]) == Recovered(6)
 
     def test_trusting_the_ledger_never_overrules_a_newer_marker(self, ledger: Ledger) -> None:
-        assert self.start(ledger, last(6), recorded=entry(5), trust_ledger=True) == Recovered(6, last(6))
+        assert self.start(ledger, last(6), recorded=entry(5), trust_ledger=["kafka"]) == Recovered(6, last(6))
 
     def test_a_missing_marker_is_explained_and_never_means_zero(self, ledger: Ledger) -> None:
         """Trap 6: offsets of an idle group expire."""
         with pytest.raises(MarkerMissing) as refused:
-            self.start(ledger, recorded=entry(6), pending=6, marked=True)
-        for named in ("'p'", "up to epoch 6", "offsets.retention.minutes", "No epoch is in doubt", "--trust-ledger"):
+            self.start(ledger, recorded=entry(6), pending=6)
+        for named in (
+            "'p'",
+            "hold epoch 6",
+            "offsets.retention.minutes",
+            "No epoch is in doubt",
+            "--trust-ledger kafka",
+        ):
             assert named in str(refused.value)
 
     def test_a_missing_marker_names_the_epoch_in_doubt(self, ledger: Ledger) -> None:
         with pytest.raises(
             MarkerMissing, match=r"Epoch 7 is in doubt: .*Compare the output topics.*in_doubt='committed'"
         ):
-            self.start(ledger, recorded=entry(6), pending=7, marked=True)
+            self.start(ledger, recorded=entry(6), pending=7)
 
     def test_a_missing_marker_with_a_trusted_ledger_goes_on_after_its_last_epoch(self, ledger: Ledger) -> None:
-        assert self.start(ledger, recorded=entry(6), pending=6, marked=True, trust_ledger=True) == Recovered(6)
+        assert self.start(ledger, recorded=entry(6), pending=6, trust_ledger=["kafka"]) == Recovered(6)
 
     def test_a_first_epoch_in_doubt_whose_marker_is_gone_is_not_taken_for_never_committed(self, ledger: Ledger) -> None:
         """Trap 24: a marker was written before the first epoch, so none means that it is gone."""
         assert self.start(ledger, pending=0) == Recovered(NEVER)
-        with pytest.raises(MarkerMissing, match=r"'p' has run before.*Epoch 0 is in doubt"):
-            self.start(ledger, pending=0, marked=True)
+        with pytest.raises(
+            MarkerMissing, match=r"a marker from before the first epoch, and has no .*Epoch 0 is in doubt"
+        ):
+            self.start(ledger, pending=0, **MARKED)
 
     def test_an_epoch_in_doubt_without_a_marker_is_what_the_person_says(self, ledger: Ledger) -> None:
         """B10: both answers can be given, and without one nothing is assumed."""
-        facts: dict[str, Any] = {"recorded": entry(6), "pending": 7, "marked": True, "trust_ledger": True}
+        facts: dict[str, Any] = {"recorded": entry(6), "pending": 7, "trust_ledger": ["kafka"]}
         with pytest.raises(MarkerMissing, match=r"epoch 7 of 'p' is in doubt.*in_doubt='aborted'"):
             self.start(ledger, **facts)
         assert self.start(ledger, **facts, in_doubt="aborted") == Recovered(6)
@@ -115,16 +135,16 @@ class TestKafkaDecidesAlone:
 
     def test_all_before_the_epoch_in_doubt_are_committed_though_nobody_has_recorded_them(self, ledger: Ledger) -> None:
         """A power cut took Spark's commit log entry and ours of epoch 0; that epoch 1 was planned tells of it."""
-        facts: dict[str, Any] = {"pending": 1, "marked": True, "trust_ledger": True}
+        facts: dict[str, Any] = {"pending": 1, **MARKED, "trust_ledger": ["kafka"]}
         assert self.start(ledger, **facts, in_doubt="aborted") == Recovered(0, on_trust=True)
 
     def test_sparks_commit_log_is_evidence_enough(self, ledger: Ledger) -> None:
-        facts: dict[str, Any] = {"recorded": entry(6), "pending": 7, "marked": True, "trust_ledger": True}
+        facts: dict[str, Any] = {"recorded": entry(6), "pending": 7, "trust_ledger": ["kafka"]}
         assert self.start(ledger, **facts, seen=7) == Recovered(7, on_trust=True)
         assert self.start(ledger, **facts, seen=7, in_doubt="aborted") == Recovered(7, on_trust=True)
 
     def test_a_marker_that_says_nothing_yet_is_a_first_start(self, ledger: Ledger) -> None:
-        assert self.start(ledger, last(NEVER), pending=0, marked=True) == Recovered(NEVER, last(NEVER))
+        assert self.start(ledger, last(NEVER), pending=0, **MARKED) == Recovered(NEVER, last(NEVER))
 
     def test_an_epoch_that_a_sink_taken_out_since_has_voted_for_is_not_forgotten(self, ledger: Ledger) -> None:
         """B5: Kafka is the only sink now, but the files of epoch 5 are decided and not yet visible."""
@@ -165,7 +185,7 @@ class TestKafkaDecidesForOthers:
         """PostgreSQL has epoch 5, so Kafka has it too: sinks commit only what is decided."""
         votes = entry(5, phase=PREPARED)
         ledger.write(votes)
-        facts: dict[str, Any] = {"recorded": entry(4), "pending": 5, "marked": True, "trust_ledger": True}
+        facts: dict[str, Any] = {"recorded": entry(4), "pending": 5, "trust_ledger": ["kafka"]}
         assert self.start(ledger, None, **facts, seen=5) == Recovered(5, unfinished=votes, on_trust=True)
         assert self.start(ledger, None, **facts, in_doubt="committed") == Recovered(5, unfinished=votes, on_trust=True)
         assert self.start(ledger, None, **facts, in_doubt="aborted") == Recovered(4)
@@ -198,7 +218,7 @@ class TestKafkaDecidesForOthers:
 
     def test_a_trusted_ledger_does_not_excuse_lost_votes(self, ledger: Ledger) -> None:
         with pytest.raises(LedgerCorrupt):
-            self.start(ledger, last(5), recorded=entry(4), trust_ledger=True)
+            self.start(ledger, last(5), recorded=entry(4), trust_ledger=["kafka"])
 
 
 class TestTheLedgerDecides:
@@ -232,7 +252,7 @@ class TestTheLedgerDecides:
 
 class TestSinksThatDoNotDecide:
     def check(self, recovered: Recovered, marker: LastCommit | None, sink: str = "files", **facts: Any) -> None:
-        check_marker(known(**facts), recovered, sink, marker, Ledger(Memory(), {}, "L"))
+        check_marker(known(**facts), recovered, sink, marker)
 
     def test_one_that_has_what_is_done_agrees(self) -> None:
         self.check(Recovered(5), last(5), recorded=entry(5))
@@ -251,42 +271,66 @@ class TestSinksThatDoNotDecide:
 
     def test_one_that_held_something_when_the_lineage_began_must_still_hold_it(self) -> None:
         """E8: a database that was emptied right after a restore; a person may say that it is as it should be."""
-        with pytest.raises(MarkerMissing, match=r"held epoch 4 of lineage old, and now it holds none"):
-            self.check(Recovered(NEVER), None, inherits={"files": ("old", 4)})
-        self.check(Recovered(NEVER), None, inherits={"files": ("old", 4)}, trust_ledger=True)
+        before = {"files": ("old", 4)}
+        with pytest.raises(MarkerMissing, match=r"'files' of 'p' is to hold epoch 4 of lineage old, and has no marker"):
+            self.check(Recovered(NEVER), None, before=before)
+        self.check(Recovered(NEVER), None, before=before, trust_ledger=["files"])
+        self.check(Recovered(NEVER), last(4, lineage="old"), before=before)
+
+    def test_one_that_was_set_back_to_before_the_lineage_began_has_lost_data(self) -> None:
+        """J6: its marker has the number of an epoch of ours, and is another lineage's."""
+        with pytest.raises(MarkerMissing, match=r"is to hold epoch 4, and says epoch 4 of lineage old"):
+            self.check(Recovered(4), last(4, lineage="old"), recorded=entry(4), before={"files": ("old", 4)})
 
     def test_one_that_was_added_since_agrees(self) -> None:
         self.check(Recovered(5), None, sink="added", recorded=entry(5))
 
-    def test_one_of_a_pipeline_that_was_upgraded_agrees(self) -> None:
-        """An entry of format 1 names no sinks."""
-        old = Entry(format=1, pipeline="p", lineage="L", term=1, epoch=5, phase=DONE, positions=["7"])
-        self.check(Recovered(5), None, recorded=old)
-
     @pytest.mark.parametrize("committed", [NEVER, 4])
-    @pytest.mark.parametrize("trust_ledger", [True, False])
-    def test_one_that_is_ahead_of_every_decision_shows_an_old_home(self, committed: int, trust_ledger: bool) -> None:
+    @pytest.mark.parametrize("trust_ledger", [["files"], []])
+    def test_one_that_is_ahead_of_every_decision_shows_an_old_home(
+        self, committed: int, trust_ledger: list[str]
+    ) -> None:
         """E8, E9: going on would put its epochs out again; the ledger is not to be trusted here."""
         recorded = entry(committed) if committed != NEVER else None
         with pytest.raises(HomeMismatch) as refused:
             self.check(Recovered(committed), last(6), recorded=recorded, trust_ledger=trust_ledger)
-        for named in ("'files'", "epoch 6", "'p'", f"none after {committed}", "old copy", "backup"):
+        for named in (
+            "'files'",
+            "says epoch 6",
+            "'p'",
+            "hold no epoch" if committed < 0 else "hold epoch 4",
+            "old copy",
+        ):
             assert named in str(refused.value)
 
     def test_one_that_is_behind_what_is_done_has_lost_data(self) -> None:
         """B5: not gone on with in silence."""
         with pytest.raises(MarkerMissing) as refused:
             self.check(Recovered(6), last(4), recorded=entry(6))
-        for named in ("epoch 6", "'p'", "'files' says 4", "restored from a backup", "--trust-ledger"):
+        for named in ("hold epoch 6", "'p'", "says epoch 4", "a restored backup", "--trust-ledger files"):
             assert named in str(refused.value)
 
     def test_one_without_any_marker_of_what_is_done_has_lost_data(self) -> None:
-        with pytest.raises(MarkerMissing, match=r"epoch 6 .*'files' has no marker of it: it was emptied"):
+        with pytest.raises(
+            MarkerMissing, match=r"'files' of 'p' is to hold epoch 6, and has no marker of it: it was emptied"
+        ):
             self.check(Recovered(6), None, recorded=entry(6))
 
     def test_one_that_is_behind_can_be_overruled_as_the_message_says(self) -> None:
-        self.check(Recovered(6), last(4), recorded=entry(6), trust_ledger=True)
-        self.check(Recovered(6), None, recorded=entry(6), trust_ledger=True)
+        self.check(Recovered(6), last(4), recorded=entry(6), trust_ledger=["files"])
+        self.check(Recovered(6), None, recorded=entry(6), trust_ledger=["files"])
+
+    def test_one_is_not_overruled_where_another_sink_is_named(self) -> None:
+        """J6: a person has looked at that one alone."""
+        with pytest.raises(MarkerMissing, match="sink 'files'"):
+            self.check(Recovered(6), last(4), recorded=entry(6), trust_ledger=["kafka", "table"])
+
+    def test_one_that_was_out_may_hold_an_older_epoch_and_no_other(self) -> None:
+        held = {"files": ("L", 3)}
+        self.check(Recovered(6), last(3), recorded=entry(6), held=held)
+        for wrong, error in ((last(2), MarkerMissing), (None, MarkerMissing), (last(5), HomeMismatch)):
+            with pytest.raises(error):
+                self.check(Recovered(6), wrong, recorded=entry(6), held=held)
 
     def test_one_of_another_lineage_is_named_with_the_way_out(self) -> None:
         with pytest.raises(HomeMismatch, match=r"'files' holds epoch 5 .*lineage other.*lineage L") as refused:
@@ -296,3 +340,12 @@ class TestSinksThatDoNotDecide:
     def test_one_of_a_newer_term_shows_an_old_copy_of_the_home(self) -> None:
         with pytest.raises(HomeMismatch, match=r"sink 'files' was written in term 4, this home is at term 3"):
             self.check(Recovered(5), last(5, term=4), recorded=entry(5))
+
+
+class TestWhatIsOverruled:
+    def test_is_told_of_the_named_sinks_alone(self) -> None:
+        facts = known(recorded=entry(6), trust_ledger=["files", "kafka"])
+        found = {"kafka": None, "files": last(6), "table": None}
+        (line,) = overruled(facts, Recovered(6), "kafka", found)
+        assert line.startswith("sink 'kafka' of 'p' is to hold epoch 6, and has no marker of it; as asked, the ledger")
+        assert overruled(known(recorded=entry(6)), Recovered(6), "kafka", found) == []

@@ -25,10 +25,6 @@ ENTRY = Entry(
     positions=['{"in":{"0":7}}'],
     sinks={"kafka": SinkEntry.of(OUTCOME), "files": SinkEntry.of(FILES)},
 )
-ENTRY_1 = Entry(
-    format=1, pipeline="p", lineage="L", term=1, epoch=5, phase=DONE, positions=['{"in":{"0":7}}'], rows=3,
-    digest="165", partitions=[("out", 0, 2, "aa"), ("out", 1, 1, "bb")],
-)  # fmt: skip
 
 
 @pytest.fixture
@@ -57,10 +53,6 @@ class TestWhatIsExpected:
     def test_a_sink_that_was_added_since_is_not_compared(self, ledger: Ledger) -> None:
         ledger.write(ENTRY)
         assert expected(ledger, Recovered(5), sinks=("files", "added")) == {"files": FILES}
-
-    def test_an_entry_of_format_1_says_it_for_the_one_sink_it_knew(self, ledger: Ledger) -> None:
-        ledger.write(ENTRY_1)
-        assert expected(ledger, Recovered(5), sinks=("kafka",)) == {"kafka": OUTCOME}
 
     def test_without_an_entry_the_marker_says_it(self, ledger: Ledger) -> None:
         """B10: killed between EndTxn and the ledger."""

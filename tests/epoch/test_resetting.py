@@ -10,9 +10,11 @@ from onceward import crashpoints
 from onceward.epoch import deeds
 from onceward.epoch.checkpoint import Checkpoint
 from onceward.epoch.contract import EpochContext, Guarantee, LastCommit, Owner
-from onceward.epoch.new_lineage import FIRST
+from onceward.epoch.expected import DECIDER
+from onceward.epoch.home import FIRST
+from onceward.epoch.new_lineage import NewLineage
 from onceward.epoch.outcome import Outcome, TopicPartition
-from onceward.epoch.resetting import Resetting, parse_offsets
+from onceward.epoch.resetting import Resetting, meaning, parse_offsets
 from onceward.errors import CommitUnfinished, ForeignLineage, MarkerMissing, PipelineFenced, ResetRefused
 
 IN_0, IN_1 = TopicPartition("in", 0), TopicPartition("in", 1)
@@ -22,24 +24,38 @@ class Crash(BaseException):
     """A process that dies."""
 
 
-def resetting(pipeline: Pipeline, **more: Any) -> Resetting:
-    asked = {
-        "home": pipeline.home,
-        "pipeline": "p",
-        "guarantee": pipeline.guarantee,
-        "sinks": pipeline.sinks(),
-        "sources": [frozenset({"in"})],
-        "now": lambda: "noon",
-        "fresh": lambda: f"M{len(pipeline.storage.names('terms'))}",
-        "report": pipeline.told.append,
-    }
-    return Resetting(**{**asked, **more})
+def resetting(pipeline: Pipeline, **more: Any) -> tuple[NewLineage, Resetting]:
+    asked = {"home": pipeline.home, "pipeline": "p", "sources": [frozenset({"in"})]}
+    begins = Resetting(**{**asked, **more})
+    reset = NewLineage(
+        home=pipeline.home,
+        pipeline="p",
+        guarantee=pipeline.guarantee,
+        sinks=pipeline.sinks(),
+        begins=begins,
+        now=lambda: "noon",
+        fresh=lambda: f"M{len(pipeline.storage.names('terms'))}",
+        report=pipeline.told.append,
+    )
+    return reset, begins
 
 
 def reset(pipeline: Pipeline, **more: Any) -> deeds.Deed:
-    term = pipeline.claim()
-    deeds.enter(pipeline.storage, term.number)
-    return resetting(pipeline, **more)(term)
+    return pipeline.starting.begin(resetting(pipeline, **more)[0])
+
+
+def means(pipeline: Pipeline, **more: Any) -> list[str]:
+    return meaning(*resetting(pipeline, **more))
+
+
+def held(deed: deeds.Deed) -> dict[str, tuple[str, int]]:
+    assert deed.origin is not None
+    return deed.origin.held
+
+
+def decider(pipeline: Pipeline) -> str:
+    """How what the sink `s` holds is recorded."""
+    return DECIDER if pipeline.decides else "s"
 
 
 def dies_at(monkeypatch: pytest.MonkeyPatch, point: str) -> None:
@@ -63,7 +79,7 @@ def pipeline(request: pytest.FixtureRequest) -> Pipeline:
 def test_epochs_begin_again_with_0_and_what_the_sinks_hold_stays(pipeline: Pipeline) -> None:
     """I3: every later start finds the new lineage, and each sink takes its epochs for new ones."""
     deed = reset(pipeline)
-    assert deed.inherits == {"s": ("L", 1), "o": ("L", 1)}
+    assert held(deed) == {decider(pipeline): ("L", 1), "o": ("L", 1)}
     assert pipeline.home.deed() == deed
     for epoch, value in enumerate(("a", "b", "c")):
         driver = pipeline.start()
@@ -89,16 +105,22 @@ def test_once_the_new_lineage_has_a_marker_it_may_not_go_missing() -> None:
     driver.run(0, "a")
     assert "marker -1" in pipeline.steps[-12:]
     pipeline.place.marker = None
-    with pytest.raises(MarkerMissing, match="Kafka has no marker of it"):
+    with pytest.raises(
+        MarkerMissing,
+        match=r"is to hold (a marker from before the first epoch|epoch 0), and has no marker",
+    ):
         pipeline.start()
 
 
 def test_a_sink_that_was_emptied_after_the_reset_is_noticed(pipeline: Pipeline) -> None:
     reset(pipeline)
     pipeline.others["o"].marker = None
-    with pytest.raises(MarkerMissing, match=r"or by a reset, when sink 'o' held epoch 1 of lineage L, and now it"):
+    with pytest.raises(
+        MarkerMissing, match=r"sink 'o' of 'p' is to hold epoch 1 of lineage L, and has no marker of it"
+    ):
         pipeline.start()
-    assert pipeline.start(trust_ledger=True).taken.recovered.committed == -1
+    assert pipeline.start(trust=["o"]).taken.recovered.committed == -1
+    assert pipeline.start().taken.recovered.committed == -1, "what a person has said is on record"
 
 
 @pytest.mark.parametrize(("point", "lineage"), [("reset-ready", "L"), ("reset-begun", "M")])
@@ -110,7 +132,7 @@ def test_a_reset_that_dies_is_done_or_not(
     with monkeypatch.context() as patched:
         dies_at(patched, point)
         with pytest.raises(Crash):
-            reset(pipeline, offsets={IN_0: 1})
+            reset(pipeline, offsets=[{IN_0: 1}])
     assert [name for name in pipeline.storage.files if "sources/0/0" in name]
     driver = pipeline.start()
     assert driver.taken.owner.lineage[0] == lineage
@@ -137,15 +159,14 @@ def test_a_driver_that_sleeps_through_a_reset_adds_nothing(pipeline: Pipeline) -
 
 
 def test_a_reset_that_sleeps_through_a_start_changes_nothing(pipeline: Pipeline) -> None:
-    """C6: its successor has closed its slot; what it has laid out goes."""
+    """C6: its successor has closed its slot."""
     term = pipeline.claim()
     deeds.enter(pipeline.storage, term.number)
-    asleep = resetting(pipeline, offsets={IN_0: 1})
+    asleep, _ = resetting(pipeline, offsets=[{IN_0: 1}])
     driver = pipeline.start()
     with pytest.raises(PipelineFenced):
         asleep(term)
     assert pipeline.home.deed() == deeds.first(pipeline.storage)
-    assert not [name for name in pipeline.storage.files if name.startswith("lineages/")]
     driver.run(2, "c")
 
 
@@ -214,13 +235,12 @@ def test_offsets_are_noted_as_the_engine_notes_them(pipeline: Pipeline) -> None:
     deed = reset(
         pipeline,
         sources=[frozenset({"in"}), frozenset(), frozenset({"größe"})],
-        offsets={IN_1: 7, IN_0: 5, other: 9},
+        offsets=[{IN_1: 7, IN_0: 5}, {}, {other: 9}],
     )
     room = pipeline.home.of_lineage(deed)
     assert room.storage.read(f"{FIRST}/sources/0/0") == b'\0v1\n{"in":{"0":5,"1":7}}'
     assert room.storage.read(f"{FIRST}/sources/1/0") is None
     assert room.storage.read(f"{FIRST}/sources/2/0") == '\0v1\n{"größe":{"3":9}}'.encode()
-    assert "in/0 from 5, in/1 from 7" in pipeline.told[-1]
     started = pipeline.start().taken.checkpoint
     assert isinstance(started, Checkpoint)
     assert started.initial()[IN_0] == 5
@@ -289,7 +309,7 @@ def test_a_sink_without_a_memory_is_not_asked() -> None:
     driver = pipeline.start()
     driver.run(0, "a")
     driver.runner.close()
-    assert reset(pipeline, from_group=True).inherits == {}
+    assert held(reset(pipeline, from_group=True)) == {"s": ("L", 0)}, "as the ledger has it"
 
 
 def test_what_cannot_be_laid_out_leaves_nothing(pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -299,7 +319,7 @@ def test_what_cannot_be_laid_out_leaves_nothing(pipeline: Pipeline, monkeypatch:
 
     monkeypatch.setattr(Checkpoint, "begin_at", refuse)
     with pytest.raises(OSError, match="no space left"):
-        reset(pipeline, offsets={IN_0: 1})
+        reset(pipeline, offsets=[{IN_0: 1}])
     assert not [name for name in pipeline.storage.files if name.startswith("lineages/")]
     assert pipeline.home.deed() == deeds.first(pipeline.storage)
 
@@ -328,7 +348,9 @@ def test_where_the_last_commit_ended_is_asked_of_who_knows() -> None:
         reset(pipeline, from_group=True, sources=[frozenset({"another"})])
     for marker in (None, LastCommit(lineage="L", epoch=1, term=1), LastCommit(lineage="K", epoch=0, term=1)):
         pipeline.place.marker = marker
-        with pytest.raises(ResetRefused, match="is not known of in"):
+        with pytest.raises(
+            ResetRefused, match=r"is not known of in|holds (no epoch|epoch 0 of lineage K), and the last"
+        ):
             reset(pipeline, from_group=True)
     assert pipeline.home.deed() == deeds.first(pipeline.storage)
 
@@ -340,7 +362,7 @@ def test_a_sink_that_lacks_epochs_refuses_to_go_on_after_them(pipeline: Pipeline
     pipeline.others["o"].marker = marker
     with pytest.raises(ResetRefused, match=rf"sink 'o' holds {told}, and the last committed one is 1 of lineage L"):
         reset(pipeline, from_group=True)
-    reset(pipeline, offsets={IN_0: 0})
+    reset(pipeline, offsets=[{IN_0: 0}])
     pipeline.others["o"].marker = LastCommit(lineage="L", epoch=9, term=1)
     if held is not None:
         with pytest.raises(ResetRefused, match="sink 'o' holds epoch 9 of lineage L, and the last committed one is 0"):
@@ -353,7 +375,7 @@ def test_a_home_that_nobody_has_used_can_be_reset_too() -> None:
     pipeline.place.marker = LastCommit(lineage="lost", epoch=7, term=9, positions={IN_0: 70})
     pipeline.others["o"].marker = LastCommit(lineage="lost", epoch=7, term=9)
     deed = reset(pipeline, from_group=True)
-    assert deed.inherits == {"s": ("lost", 7), "o": ("lost", 7)}
+    assert held(deed) == {DECIDER: ("lost", 7), "o": ("lost", 7)}
     assert deed.origin is not None
     assert (deed.origin.lineage, deed.origin.epoch) == ("", -1)
     driver = pipeline.start()
@@ -365,8 +387,8 @@ def test_weaker_guarantees_have_no_markers_to_look_at() -> None:
     pipeline = Pipeline(guarantee=Guarantee.AT_LEAST_ONCE)
     pipeline.start().run(0, "a")
     deed = reset(pipeline)
-    assert deed.inherits == {}
-    assert resetting(pipeline).meaning()[-1].startswith("s: holds no epoch; events that are read again are written")
+    assert held(deed) == {}
+    assert means(pipeline)[-1].startswith("s: holds no epoch; events that are read again are written")
     assert pipeline.start().taken.owner.lineage == deed.lineage
 
 
@@ -374,14 +396,14 @@ def test_weaker_guarantees_have_no_markers_to_look_at() -> None:
     ("more", "wanted"),
     [
         ({}, ["input: from where the source itself says (starting=)", "s: keeps epochs up to 1; events that are read"]),
-        ({"offsets": {IN_0: 5}}, ["input: in/0 from 5", "o: keeps epochs up to 1; events that are read again"]),
+        ({"offsets": [{IN_0: 5}]}, ["input: in/0 from 5", "o: keeps epochs up to 1; events that are read again"]),
     ],
 )
 def test_what_it_means_is_said_for_the_state_the_input_and_each_sink(
     pipeline: Pipeline, more: Any, wanted: list[str]
 ) -> None:
     before = dict(pipeline.storage.files)
-    lines = resetting(pipeline, **more).meaning()
+    lines = means(pipeline, **more)
     assert lines[0].startswith("state: p forgets all")
     for line in wanted:
         assert any(it.startswith(line) for it in lines), lines
@@ -391,14 +413,15 @@ def test_what_it_means_is_said_for_the_state_the_input_and_each_sink(
 def test_from_the_group_nothing_is_written_again() -> None:
     pipeline = Pipeline(decides=True)
     pipeline.place.marker = LastCommit(lineage="L", epoch=-1, term=1, positions={IN_0: 0})
-    assert resetting(pipeline, from_group=True).meaning()[1:] == [
+    assert means(pipeline, from_group=True)[1:] == [
         "input: in/0 from 0",
         "s: holds no epoch; nothing is written again",
     ]
 
 
 def test_offsets_as_people_write_them() -> None:
-    assert parse_offsets("a/b/0=17, clicks/12=0") == {("a/b", 0): 17, ("clicks", 12): 0}
+    assert parse_offsets("a/b/0=17, clicks/12=0") == {(None, "a/b", 0): 17, (None, "clicks", 12): 0}
+    assert parse_offsets("0:clicks/0=1,1:clicks/0=2") == {(0, "clicks", 0): 1, (1, "clicks", 0): 2}
 
 
 @pytest.mark.parametrize("text", ["", "clicks=1", "clicks/0", "/0=1", "clicks/x=1", "clicks/0=-1", "clicks/0=1,"])
@@ -414,10 +437,10 @@ def test_two_offsets_of_one_partition_are_refused() -> None:
 
 def test_another_reset_leaves_the_folder_of_the_lineage_that_lives(pipeline: Pipeline) -> None:
     """E8: only what was never begun is cleared away; the old lineage's ledger may still be asked for."""
-    first = reset(pipeline, offsets={IN_0: 1})
+    first = reset(pipeline, offsets=[{IN_0: 1}])
     pipeline.storage.replace("lineages/000001-never-begun/left", b"")
     pipeline.storage.replace("lineages/notes", b"not ours")
-    reset(pipeline, offsets={IN_0: 0})
+    reset(pipeline, offsets=[{IN_0: 0}])
     kept = {name.split("/")[1] for name in pipeline.storage.files if name.startswith("lineages/")}
     assert first.folder.removeprefix("lineages/") in kept
     assert "000001-never-begun" not in kept

@@ -10,20 +10,21 @@ from onceward.epoch.stop_request import StopRequest, asked, stop_driver
 from onceward.epoch.storage import LocalStorage
 from onceward.epoch.term import Holder, Term
 from onceward.errors import HomeInUse
+from support.clocks import MONOTONIC
 
 
 class Clock:
     """Time passes while somebody sleeps, and something happens then."""
 
     def __init__(self, happens: Callable[[float], None] = lambda _: None) -> None:
-        self.time, self._happens = 0.0, happens
+        self.time, self._happens = MONOTONIC, happens
 
     def __call__(self) -> float:
         return self.time
 
     def sleep(self, seconds: float) -> None:
         self.time += seconds
-        self._happens(self.time)
+        self._happens(self.time - MONOTONIC)
 
 
 @pytest.fixture
@@ -39,7 +40,7 @@ def holder(number: int) -> Holder:
 
 def start(storage: LocalStorage) -> Term:
     return term.acquire(
-        storage, holder, is_dead=lambda _: False, clock=lambda: 0.0, sleep=lambda _: None, take_over=True
+        storage, holder, is_gone=lambda _: False, clock=lambda: MONOTONIC, sleep=lambda _: None, take_over=True
     )
 
 
@@ -48,7 +49,7 @@ def stop(storage: LocalStorage, clock: Clock, *, dead: bool = False) -> Holder |
         storage,
         by="a test",
         now=lambda: "now",
-        is_dead=lambda _: dead,
+        is_gone=lambda _: dead,
         clock=clock,
         sleep=clock.sleep,
         patience_s=60,
@@ -63,9 +64,9 @@ def test_a_driver_that_lets_go_has_stopped(storage: LocalStorage) -> None:
     """E6: it renews its lease until its epoch is over, however long that takes."""
     driver = start(storage)
 
-    def happens(now: float) -> None:
+    def happens(after: float) -> None:
         assert asked(storage, driver.number) == StopRequest(term=1, by="a test", at="now")
-        driver.release() if now > 30 else driver.renew()
+        driver.release() if after > 30 else driver.renew()
 
     assert stop(storage, Clock(happens)) == driver.holder
     assert requests(storage) == []
@@ -81,12 +82,14 @@ def test_nobody_who_runs_is_nobody_to_ask(storage: LocalStorage) -> None:
     assert requests(storage) == []
 
 
-def test_a_driver_that_dies_instead_is_not_waited_for(storage: LocalStorage) -> None:
-    """E6: its lease stands still."""
+def test_a_driver_whose_lease_stands_still_has_not_stopped(storage: LocalStorage) -> None:
+    """E6: it may be paused, and would go on after the savepoint that was to be its last."""
     start(storage)
     clock = Clock()
-    assert stop(storage, clock) is None
-    assert clock.time == pytest.approx(term.LEASE_S, abs=0.2)
+    with pytest.raises(HomeInUse, match="its lease stands still: it is paused, cut off, or gone with its machine"):
+        stop(storage, clock)
+    assert clock.time - MONOTONIC == pytest.approx(term.LEASE_S, abs=0.2)
+    assert requests(storage) == []
 
 
 def test_a_driver_that_goes_on_is_told_of_and_the_request_is_withdrawn(storage: LocalStorage) -> None:
@@ -101,8 +104,8 @@ def test_a_driver_that_takes_over_meanwhile_was_not_asked(storage: LocalStorage)
     """E6: a request is for one term."""
     start(storage)
 
-    def happens(now: float) -> None:
-        if 1 < now < 1.1:
+    def happens(after: float) -> None:
+        if 1 < after < 1.1:
             start(storage)
 
     with pytest.raises(HomeInUse, match="was not asked to stop"):

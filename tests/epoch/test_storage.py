@@ -44,6 +44,23 @@ def test_a_claim_is_exclusive_among_eight_processes(tmp_path: Path) -> None:
     assert not [file for file in (tmp_path / "claims").iterdir() if file.name.startswith(".")]
 
 
+def test_a_claim_whose_answer_was_lost_is_still_a_claim(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """B5: NFS links, loses its own answer, asks again, and says that the name is taken: by us."""
+    real = os.link
+
+    def linked_twice(source: Path, target: Path) -> None:
+        real(source, target)
+        real(source, target)
+
+    storage = LocalStorage(tmp_path)
+    assert storage.claim("a/theirs", b"same")
+    monkeypatch.setattr(os, "link", linked_twice)
+    assert storage.claim("a/ours", b"same")
+    assert not storage.claim("a/ours", b"same"), "equal bytes are not the same claim"
+    assert not storage.claim("a/theirs", b"same")
+    assert sorted(file.name for file in (tmp_path / "a").iterdir()) == ["ours", "theirs"]
+
+
 def test_what_is_not_there_reads_as_none_and_lists_as_empty(tmp_path: Path) -> None:
     storage = LocalStorage(tmp_path / "not" / "made")
     assert storage.read("a/b") is None

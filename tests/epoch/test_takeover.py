@@ -73,7 +73,7 @@ class TestADecidedEpoch:
         assert pipeline.place.rows == pipeline.others["t"].rows == ["a"]
         assert "epoch 0 was decided by the ledger in term 1 and not finished: committed in s, t" in taken.resolved
         assert taken.ledger.read(0).phase == DONE
-        assert {name: last.epoch for name, last in taken.markers.items() if last is not None} == {"s": 0, "t": 0}
+        assert taken.expected.held == {"s": ("L", 0), "t": ("L", 0)}
 
     def test_of_a_sink_that_the_pipeline_no_longer_has_stops_the_start_and_nothing_is_committed(self) -> None:
         pipeline = Pipeline(others={"t": Place()})
@@ -112,15 +112,17 @@ class TestADecidedEpoch:
             pipeline.start()
         assert pipeline.place.rows == ["a"]
 
-    def test_by_a_driver_that_woke_at_the_last_moment_counts_and_is_finished(self) -> None:
-        class Slept(Journal):
-            def ready(self) -> None:
-                self.positions_synced()  # and its term was current, when it asked
+    def test_by_a_driver_that_woke_at_the_last_moment_counts_and_is_finished(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def ready(journal: Journal) -> None:
+            journal.positions_synced()  # and its term was current, when it asked
 
         storage = Woken()
         pipeline = Pipeline(storage=storage)
-        storage.sleeper = older = pipeline.start(journal=Slept)
+        storage.sleeper = older = pipeline.start()
         older.plan(0, 1)
+        monkeypatch.setattr(Journal, "ready", ready)
         taken = pipeline.start().taken
         assert (taken.recovered.committed, pipeline.place.rows) == (0, ["a"])
 
@@ -142,7 +144,7 @@ class TestADecidedEpoch:
         pipeline = Pipeline(kind=Follows)
         with pytest.raises(Died):
             pipeline.start().run(0, "a")
-        pipeline.start(trust_ledger=trust_ledger)
+        pipeline.start(trust=["s"] if trust_ledger else [])
         assert pipeline.place.rows == ["a"]
         assert (AFTER in seen[-1]) is not trust_ledger
 
@@ -154,7 +156,9 @@ class TestAnEpochInDoubt:
         pipeline = Pipeline(decides=True, others={"t": Place()})
         left_by(pipeline, DiesDeciding)
         pipeline.decides = False
-        with pytest.raises(ConfigurationError, match=r"epoch 0 of 'p' is in doubt, and sink 's' was to decide it"):
+        with pytest.raises(
+            ConfigurationError, match=r"no longer has its sink 's'.*driver of term 1 did not end in order"
+        ):
             pipeline.start()
         pipeline.decides = True
         assert pipeline.start().taken.recovered.committed == -1
@@ -163,7 +167,7 @@ class TestAnEpochInDoubt:
         pipeline = Pipeline()
         left_by(pipeline, DiesCommitting)
         pipeline.decides = True
-        with pytest.raises(ConfigurationError, match=r"epoch 0 of 'p' is in doubt, and the ledger was to decide it"):
+        with pytest.raises(ConfigurationError, match=r"epoch 0 of 'p' was decided by the ledger and is not finished"):
             pipeline.start()
         assert pipeline.place.rows == []
 
@@ -186,7 +190,7 @@ class TestMarkersThatCannotBeRead:
         pipeline.kind = self.Strange
         with pytest.raises(MarkerMissing, match="others use the group"):
             pipeline.start()
-        taken = pipeline.start(trust_ledger=True).taken
+        taken = pipeline.start(trust=["s"]).taken
         assert taken.recovered.committed == 0
         assert pipeline.place.marker is not None
 
@@ -195,7 +199,7 @@ class TestMarkersThatCannotBeRead:
             remembers = False
 
         pipeline = Pipeline(kind=Forgetful, others={"t": Place()})
-        assert pipeline.start().taken.markers == {}
+        assert pipeline.start().taken.last is None
 
 
 class TestTheEntryOfTheLastEpoch:
@@ -242,9 +246,9 @@ class TestTheEntryOfTheLastEpoch:
         pipeline = Pipeline(decides=True)
         pipeline.start().run(0, "a")
         pipeline.place.marker = None
-        taken = pipeline.start(trust_ledger=True).taken  # Spark's commit log has the epoch
+        taken = pipeline.start(trust=["s"]).taken  # Spark's commit log has the epoch
         entry = taken.ledger.read(0)
-        assert (entry.positions, entry.sinks, entry.rows) == (['{"in":{"0":1}}'], {}, 0)
+        assert (entry.positions, entry.sinks) == (['{"in":{"0":1}}'], {})
         assert pipeline.place.marker is not None
         assert pipeline.place.marker.positions == {TopicPartition("in", 0): 1}
 
@@ -273,7 +277,7 @@ class TestWeakerGuarantees:
     def test_at_least_once_asks_no_marker_and_finishes_nothing(self) -> None:
         pipeline = Pipeline(decides=True, guarantee=Guarantee.AT_LEAST_ONCE, kind=TestMarkersThatCannotBeRead.Strange)
         taken = pipeline.start().taken
-        assert (taken.recovered.committed, taken.markers, taken.resolved) == (-1, {}, ())
+        assert (taken.recovered.committed, taken.expected.held, taken.resolved) == (-1, {}, ())
 
     def test_at_most_once_gives_up_what_an_older_driver_begins_at_the_last_moment(self) -> None:
         storage = Woken()

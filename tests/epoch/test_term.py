@@ -26,7 +26,7 @@ from onceward.epoch.term import (
     newest_holder,
 )
 from onceward.errors import HomeInUse, HomeMismatch, LedgerCorrupt, PipelineFenced
-from onceward.pipeline.lease import is_dead, this_process
+from onceward.holding import is_gone, this_process
 
 
 def holder(number: int, name: str = "first") -> Holder:
@@ -57,11 +57,12 @@ class Observer:
         return acquire(
             self.storage,
             lambda number: holder(number, name),
-            is_dead=dead,
+            is_gone=dead,
             clock=lambda: self.now,
             sleep=self.sleep,
             take_over=take_over,
             report=self.said.append,
+            home="home /srv/orders of pipeline 'orders'",
         )
 
 
@@ -88,7 +89,13 @@ def test_a_living_holder_is_named_after_the_wait(storage: LocalStorage, held: Te
     observer = Observer(storage, meanwhile=held.renew)
     with pytest.raises(HomeInUse) as refused:
         observer.acquire()
-    for named in ("process 4711", "first-host", "since noon", "term 1", "--take-over"):
+    for named in (
+        "home /srv/orders of pipeline 'orders' is in use by process 4711",
+        "first-host",
+        "since noon",
+        "term 1",
+        "--take-over",
+    ):
         assert named in str(refused.value)
     assert WAIT_S <= observer.waited < WAIT_S + 1
     assert len(observer.said) == 1
@@ -229,11 +236,11 @@ def test_a_damaged_claim_is_named(storage: LocalStorage, held: Term) -> None:
 
 
 def test_terms_remember_where_they_began(storage: LocalStorage, held: Term) -> None:
-    held.begin(-1)
+    held.begin(-1, (), {})
     Observer(storage).acquire(take_over=True)  # killed before its recovery was done
-    Observer(storage).acquire(take_over=True).begin(41)
+    Observer(storage).acquire(take_over=True).begin(41, (), {})
     assert boundaries(storage) == {1: -1, 3: 41}
-    held.begin(-1)
+    held.begin(-1, (), {})
     assert boundaries(storage) == {1: -1, 3: 41}
 
 
@@ -248,7 +255,7 @@ def test_a_claim_of_another_term_under_this_name_is_named(storage: LocalStorage,
 def test_old_leases_go_and_claims_and_starts_stay(storage: LocalStorage) -> None:
     for _ in range(30):
         term = Observer(storage).acquire(take_over=True)
-        term.begin(term.number)
+        term.begin(term.number, (), {})
         term.release()
     names = storage.names("terms")
     assert len([name for name in names if name.endswith(".lease")]) == 21
@@ -260,18 +267,18 @@ class TestRealProcesses:
     def test_this_process_is_not_dead(self) -> None:
         me = this_process("p", 1)
         assert me.pid == os.getpid()
-        assert not is_dead(me)
+        assert not is_gone(me)
 
     def test_an_ended_process_is_dead_and_its_pid_may_be_somebody_elses(self) -> None:
         with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
             other = msgspec.structs.replace(
                 this_process("p", 1), pid=child.pid, process_start=processes.started(child.pid)
             )
-            assert not is_dead(other)
-            assert is_dead(msgspec.structs.replace(other, process_start="1"))
+            assert not is_gone(other)
+            assert is_gone(msgspec.structs.replace(other, process_start="1"))
             child.kill()
-        assert is_dead(other)
+        assert is_gone(other)
 
     def test_a_process_of_another_machine_is_never_known_to_be_dead(self) -> None:
         elsewhere = msgspec.structs.replace(this_process("p", 1), machine="another", pid=2**22 + 1)
-        assert not is_dead(elsewhere)
+        assert not is_gone(elsewhere)

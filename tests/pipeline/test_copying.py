@@ -353,6 +353,8 @@ OTHERWISE = {
     "settings of the client's": {"kafka.max.partition.fetch.bytes": "1000"},
     "uncommitted records": {"kafka.isolation.level": "read_uncommitted"},
     "lost data passed over": {"failOnDataLoss": "false"},
+    "more tasks than partitions": {"minPartitions": "7"},
+    "records of a task bounded": {"maxRecordsPerPartition": "1000"},
 }
 
 

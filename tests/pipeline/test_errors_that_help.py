@@ -4,7 +4,9 @@ import errno
 import logging
 import textwrap
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.errors.exceptions.captured import UnknownException
@@ -12,11 +14,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 import onceward as ow
-from onceward.errors import HomeUnusable, OutageTooLong, PipelineFileError, TopicUnusable, UserCodeFailed
+from onceward.errors import HomeUnusable, OncewardError, OutageTooLong, PipelineFileError, TopicUnusable, UserCodeFailed
 from onceward.pipeline import host
 from onceward.pipeline import pipeline as pipelines
 from onceward.pipeline.explaining import explained, in_users_file
 from support.judge import Kafka
+from support.places import USELESS
 from support.runs import run
 
 HERE = str(Path(__file__))
@@ -116,13 +119,20 @@ def test_a_typo_in_a_column_is_one_line_with_what_was_meant(made: Made) -> None:
     told(raised.value, lines=1)
 
 
-def test_a_home_that_cannot_be_written_is_named(made: Made, tmp_path: Path) -> None:
-    """I4: a file in its way; a read-only disk is refused by the same call."""
-    (tmp_path / "file").touch()
-    wanted = rf"cannot write {tmp_path}/file.*: not a directory. A pipeline's home= is"
-    with pytest.raises(HomeUnusable, match=wanted) as raised:
-        run(made(home=tmp_path / "file" / "home"))
-    told(raised.value)
+@pytest.mark.parametrize("useless", USELESS)
+def test_a_home_that_cannot_be_made_is_named_with_what_to_look_for(made: Made, tmp_path: Path, useless: Any) -> None:
+    """I4: by everything that takes one. A read-only disk is refused by the same calls."""
+    with useless(tmp_path) as home:
+        pipeline = made(home=home)
+        with pytest.raises(HomeUnusable, match=rf"cannot use {tmp_path}/.*: .*A pipeline's home, .*look for") as raised:
+            pipeline.start()
+        told(raised.value, columns=700)
+        for act in (pipeline.reset, pipeline.find_poison, pipeline.has_begun, pipeline.stand_by):
+            with suppress(OncewardError):  # and nothing of Python's
+                act()
+        for skip in (pipeline.skip, pipeline.unskip):
+            with suppress(OncewardError):
+                skip("t", 0, 0)
 
 
 @pytest.mark.parametrize(

@@ -83,8 +83,8 @@ class TestAMarkerThatIsGone:
         with pytest.raises(MarkerMissing, match=r"Epoch 0 is in doubt.*--in-doubt committed"):
             run(copy.pipeline())
         with pytest.raises(MarkerMissing, match="in_doubt='committed' or in_doubt='aborted'"):
-            run(copy.pipeline(), trust_ledger=True)
-        run(copy.pipeline(), trust_ledger=True, in_doubt="committed")
+            run(copy.pipeline(), trust_ledger="kafka")
+        run(copy.pipeline(), trust_ledger="kafka", in_doubt="committed")
         assert copy.values() == ["a", "b"]
         copy.feed("c")
         run(copy.pipeline())
@@ -100,7 +100,7 @@ class TestAMarkerThatIsGone:
         crash(copy.pipeline())
         crash_at(None)
         copy.delete_group()
-        run(copy.pipeline(), trust_ledger=True, in_doubt="aborted")
+        run(copy.pipeline(), trust_ledger="kafka", in_doubt="aborted")
         assert copy.values() == ["a", "b"]
 
     def test_a_strangers_commit_over_it_is_named(self, copy: Copy, crash_at: Callable[..., None]) -> None:

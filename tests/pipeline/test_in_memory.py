@@ -13,8 +13,8 @@ import onceward as ow
 from onceward.epoch.home import IN_MEMORY, is_in_memory, parse_home
 from onceward.epoch.sealed import seal
 from onceward.errors import ConfigurationError
+from onceward.holding import this_process
 from onceward.pipeline.in_memory import OWNER, SHARED_MEMORY, place_of
-from onceward.pipeline.lease import this_process
 from pipeline.queries import deduplicated, feed, stream
 
 MAKE = """

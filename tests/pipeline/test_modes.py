@@ -1,5 +1,6 @@
 """Three guarantees under the same crashes: the first loses, the second duplicates, the third does neither."""
 
+import shutil
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -9,10 +10,11 @@ from confluent_kafka import Consumer, TopicPartition
 from pyspark.sql import DataFrame, SparkSession
 
 import onceward as ow
-from onceward.errors import ConfigurationError, HomeMismatch, SourceNotReplayable, SpeculationEnabled
+from onceward.errors import ConfigurationError, HomeMismatch, SavepointOutdated, SourceNotReplayable, SpeculationEnabled
 from onceward.pipeline.session import require_usable
 from support.home import checkpoint_of
 from support.judge import Kafka
+from support.runs import crash, run
 
 
 def crashing_run(
@@ -188,3 +190,46 @@ def test_a_pipeline_without_a_place_for_its_marker_is_refused(
     with pytest.raises(ConfigurationError, match=r"KafkaSink\(topic=\.\.\.\)"):
         pipeline.start(trigger="once").wait(60)
     assert kafka.values(target) == []
+
+
+def test_at_most_once_writes_nothing_twice_across_resets_and_restores(
+    spark: SparkSession, kafka: Kafka, name: str, tmp_path: Path, crash_at: Callable[[str | None], None]
+) -> None:
+    """A5, E8: what was begun may be visible: a reset goes on after it, and a restore of what came before is refused."""
+    source, target = kafka.topic(1), kafka.topic(1)
+
+    def pipeline() -> ow.Pipeline:
+        events = ow.read_kafka(spark, kafka.bootstrap, topics=[source])
+        return ow.Pipeline(name, home=tmp_path / "home", source=events, guarantee="at-most-once").to(
+            ow.KafkaSink(kafka.bootstrap, topic=target), rows=lambda batch: batch.select("key", "value")
+        )
+
+    kafka.feed(source, [(None, "a"), (None, "b")])
+    place = run(pipeline()).savepoint()
+    kafka.feed(source, [(None, "c")])
+    crash_at("written")
+    crash(pipeline())
+    crash_at(None)
+    with pytest.raises(SavepointOutdated, match=r"promises at-most-once, and has begun epochs up to 1 since"):
+        pipeline().start(from_savepoint=place)
+    pipeline().reset(from_group=True)
+    kafka.feed(source, [(None, "d")])
+    run(pipeline())
+    assert kafka.values(target) == ["a", "b", "c", "d"]
+
+
+@pytest.mark.parametrize("of_spark", ["offsets", "metadata"])
+def test_a_checkpoint_of_sparks_is_no_home(
+    spark: SparkSession, kafka: Kafka, name: str, tmp_path: Path, of_spark: str
+) -> None:
+    """K3: with it for a home, everything would be read from the beginning and written again."""
+    kafka.feed(source := kafka.topic(1), [(None, "a")])
+    events = ow.read_kafka(spark, kafka.bootstrap, topics=[source])
+    started = events.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "its"))
+    started.trigger(availableNow=True).start().awaitTermination(60)
+    if of_spark == "metadata":
+        shutil.rmtree(tmp_path / "its" / "offsets")
+    pipeline = ow.Pipeline(name, home=tmp_path / "its", source=events).to(ow.FileSink(tmp_path / "out"))
+    with pytest.raises(HomeMismatch, match=r"is the checkpoint of a Spark query, not a home.*read_kafka\(starting="):
+        pipeline.start(trigger="once")
+    assert not (tmp_path / "its" / "pipeline.json").exists()

@@ -359,7 +359,12 @@ def test_secrets_are_not_shown(kafka: Kafka) -> None:
     sink = ow.KafkaSink(
         "localhost:9092",
         topic="t",
-        settings={"sasl.username": "me", "sasl.password": "do-not-print", "sasl.mechanism": "PLAIN"},
+        settings={
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanism": "PLAIN",
+            "sasl.username": "me",
+            "sasl.password": "do-not-print",
+        },
     )
     assert "do-not-print" not in repr(sink) + repr(sink.cluster)
 

@@ -1,5 +1,6 @@
 """What a notebook or a prompt shows."""
 
+import threading
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -40,7 +41,7 @@ def query(failure: BaseException | None = None, *, closed: bool = False) -> Quer
     found.name, found.spark_query = "clicks", cast("Any", Away())
     runner = {"failure": failure, "finished": [entry(7)], "epochs_committed": 3, "rows_read": 72}
     found._runner = cast("Any", SimpleNamespace(**runner))
-    found._opened = cast("Any", SimpleNamespace(stop=SimpleNamespace(is_set=lambda: False)))
+    found._stop = threading.Event()
     found._fenced, found._closed, found._alive = None, closed, True
     return found
 

@@ -1,10 +1,11 @@
 """What `ow.read_kafka` reads, and from where on: on a real broker."""
 
+import json
 import subprocess
 import sys
 import uuid
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ from pyspark.sql import SparkSession
 import onceward as ow
 from onceward.epoch.source_topics import FILE, ids_in
 from onceward.errors import ConfigurationError, InputLost, SourceReplaced, TopicUnusable
+from onceward.kafka.wire import Cluster
+from onceward.pipeline.first_positions import spark_offsets
 from support.judge import Kafka
 from support.runs import run
 from support.waiting import eventually
@@ -120,6 +123,26 @@ def test_a_moment_is_where_each_partition_begins(kafka: Kafka, copy: Build) -> N
     assert len(values(kafka, again)) == 4
     with pytest.raises(TopicUnusable, match="'no-such-topic' does not exist"):
         copy(topics=["no-such-topic"], starting=noon)
+
+
+def test_a_moment_is_exact_to_the_millisecond(kafka: Kafka) -> None:
+    """I1: a partition's record of that very moment is its first one, also where it is the first of all."""
+    source, noon = kafka.topic(5), datetime(2026, 3, 1, 12, tzinfo=UTC)
+    just = timedelta(milliseconds=1)
+    held = {0: (noon - just, noon, noon + just), 1: (noon,), 2: (noon + just,), 3: (noon - just,), 4: ()}
+    for partition, moments in held.items():
+        for moment in moments:
+            at(kafka, source, partition, "x", moment)
+    begins = {
+        moment: list(json.loads(spark_offsets(moment, [source], "", Cluster(kafka.bootstrap)))[source].values())
+        for moment in (noon - just, noon, noon + just, noon + 2 * just)
+    }
+    assert begins == {
+        noon - just: [0, 0, 0, 0, 0],
+        noon: [1, 0, 0, 1, 0],
+        noon + just: [2, 1, 0, 1, 0],
+        noon + 2 * just: [3, 1, 1, 1, 0],
+    }
 
 
 def test_offsets_are_where_each_partition_begins(kafka: Kafka, copy: Build) -> None:

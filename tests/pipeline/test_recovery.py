@@ -170,7 +170,7 @@ def test_a_missing_marker_is_explained_and_can_be_overruled(
     kafka.feed(topics[0], [("a", "2")])
     with pytest.raises(MarkerMissing, match=r"offsets\.retention\.minutes.*--trust-ledger"):
         run(build())
-    run(build(), trust_ledger=True)
+    run(build(), trust_ledger="kafka")
     assert kafka.values(topics[1]) == ["1", "2"]
     kafka.feed(topics[0], [("a", "3")])
     run(build())

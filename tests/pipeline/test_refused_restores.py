@@ -1,17 +1,25 @@
 """A restore that is refused, at whichever moment, leaves the home and the sinks as they were."""
 
+import hashlib
+import json
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from pyspark.sql import SparkSession
 
 import onceward as ow
 from onceward.epoch.home import LINEAGES
+from onceward.epoch.sealed import seal
+from onceward.epoch.storage import LocalStorage
 from onceward.errors import ConfigurationError, SavepointOutdated, SavepointUnusable
 from onceward.pipeline import restores
+from onceward.pipeline.plan_classes import require_known_classes
+from onceward.savepoint.manifest import CHECKPOINT, FILE, FileFacts, load
+from onceward.savepoint.place import Place
 from support import outputs
 from support.judge import Kafka
 from support.runs import crash, run
@@ -106,3 +114,39 @@ def test_of_a_sink_without_a_memory_the_ledger_knows_what_it_has(job: Job) -> No
     assert Counter(seen) == Counter(range(15))
     run(pipeline(), from_savepoint=place, new_lineage=True)
     assert Counter(seen) == Counter([*range(15), *range(10, 15)])
+
+
+@pytest.mark.parametrize("setting", ["providerClass", "compression.codec"])
+def test_a_savepoint_names_no_class_that_is_loaded(job: Job, setting: str) -> None:
+    """J4: Spark loads and runs what a plan names, and a savepoint, whose checksums have no key, may be a stranger's."""
+    place = Path(run(job.pipeline()).savepoint())
+    forge(place, f"spark.sql.streaming.stateStore.{setting}", "com.example.Evil")
+    says = rf"says spark.sql.streaming.stateStore.{setting}=com.example.Evil: a class, which Spark would load"
+    with pytest.raises(SavepointUnusable, match=says):
+        job.pipeline().start(from_savepoint=place)
+    assert job.lineages() == []
+    with pytest.raises(SavepointUnusable, match=says):
+        ow.state(place, job.spark)
+    job.spark.conf.set(f"spark.sql.streaming.stateStore.{setting}", "com.example.Evil")
+    try:
+        require_known_classes(job.spark, LocalStorage(place), CHECKPOINT, "it")  # the session names it itself
+    finally:
+        job.spark.conf.set(f"spark.sql.streaming.stateStore.{setting}", SETTINGS.get(setting, "lz4"))
+
+
+SETTINGS = {"providerClass": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"}
+
+
+def forge(place: Path, setting: str, value: str) -> None:
+    """Every plan of a savepoint, so that it passes its own checksums."""
+    found = load(Place.at(place))
+    files = dict(found.files)
+    for name in [it for it in files if it.startswith(f"{CHECKPOINT}/offsets/")]:
+        lines = (place / name).read_text().splitlines()
+        metadata = json.loads(lines[1])
+        metadata["conf"][setting] = value
+        lines[1] = json.dumps(metadata)
+        data = "\n".join(lines).encode()
+        (place / name).write_bytes(data)
+        files[name] = FileFacts(size=len(data), sha256=hashlib.sha256(data).hexdigest())
+    (place / FILE).write_bytes(seal(msgspec.structs.replace(found, files=files)))

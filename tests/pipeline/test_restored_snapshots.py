@@ -249,9 +249,15 @@ def test_in_place_only_where_nothing_lies_behind_the_cut(jobs: Jobs) -> None:
         (jobs.folder / f"{jobs.name}-{kind}").rename(jobs.folder / f"gone-{kind}")
     pipelines = require_members(snapshot, jobs.build())
     restores = in_place(place, snapshot, pipelines)
-    for pipeline in pipelines:
-        pipeline.start(trigger="once", **restores[pipeline.name]).wait(120)
+    assert restores.keys() == {pipeline.name for pipeline in pipelines}
+    first, *others = pipelines
+    first.start(trigger="once", **restores[first.name]).wait(120)
     jobs.feed(4)
+    first.start(trigger="once").wait(120)  # killed here, with an epoch more: the same command finishes it
+    restores = in_place(place, snapshot, require_members(snapshot, jobs.build()))
+    assert restores.keys() == {pipeline.name for pipeline in others}
+    for pipeline in others:
+        pipeline.start(trigger="once", **restores[pipeline.name]).wait(120)
     jobs.run("clean", "bill", "audit")
     assert jobs.values(jobs.bills) == Counter(map(str, range(5)))
     place, snapshot = jobs.snapshot("later")

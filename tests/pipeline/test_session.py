@@ -4,12 +4,14 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 from pyspark.sql import SparkSession
 
 import onceward as ow
+from onceward.errors import ConfigurationError
 from onceward.jars import connector_jars
 from onceward.sinks.kafka import jobs
 from onceward.sinks.kafka.jobs import Poisoned
@@ -34,6 +36,19 @@ def test_settings_are_taken_with_underscores_or_dots(spark: SparkSession) -> Non
         assert again.conf.get("spark.sql.session.timeZone") == "Asia/Tokyo"
     finally:
         spark.conf.set("spark.sql.session.timeZone", zone)  # the other tests share this session
+
+
+def test_another_spark_is_refused_before_anything_is_claimed(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """I4: SPARK_HOME may be of another release than PySpark; it was noticed in the middle of an epoch."""
+    (tmp_path / "in").mkdir()
+    lines = spark.readStream.format("text").load(str(tmp_path / "in"))
+    pipeline = ow.Pipeline("p", home=tmp_path / "home", source=lines).to(ow.FileSink(tmp_path / "out"))
+    monkeypatch.setitem(vars(spark), "version", "4.1.1")  # PySpark keeps it there
+    with pytest.raises(ConfigurationError, match=r"the Spark of this session is 4\.1\.1, .* works with Spark 4\.2\.0"):
+        pipeline.start()
+    assert not (tmp_path / "home").exists()
 
 
 def stage(**facts: int) -> SimpleNamespace:

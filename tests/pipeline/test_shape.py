@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows
 
 import onceward as ow
-from onceward.epoch.query_shape import FILE, OperatorShape, QueryShape, differences, read, write_if_changed
+from onceward.epoch.query_shape import FILE, OperatorShape, QueryShape, differences, read, write
 from onceward.epoch.storage import LocalStorage
 from onceward.pipeline.shape import shape_of
 from pipeline.queries import own
@@ -209,11 +209,11 @@ def test_sources_count_by_kind_and_topics(spark: SparkSession) -> None:
 def test_the_home_has_the_shape_of_its_last_start(tmp_path: Path) -> None:
     """E6: a savepoint takes it along; a start that changes nothing writes nothing."""
     storage, shape = LocalStorage(tmp_path), QueryShape(sources=["rate"], output_mode="append")
-    assert read(storage) is None
-    write_if_changed(storage, shape)
-    assert read(storage) == shape
+    assert read(storage.read(FILE)) is None
+    write(storage, shape)
+    assert read(storage.read(FILE)) == shape
     before = (tmp_path / FILE).stat().st_ino
-    write_if_changed(storage, shape)
+    write(storage, shape)
     assert (tmp_path / FILE).stat().st_ino == before
-    write_if_changed(storage, QueryShape(sources=["kafka"]))
-    assert read(storage) == QueryShape(sources=["kafka"])
+    write(storage, QueryShape(sources=["kafka"]))
+    assert read(storage.read(FILE)) == QueryShape(sources=["kafka"])

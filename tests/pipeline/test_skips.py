@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import onceward as ow
 from onceward.epoch import skips
+from onceward.epoch.checkpoint import Checkpoint
 from onceward.epoch.home import Home
 from onceward.epoch.inspection import epochs
 from onceward.errors import SkipRefused, UserCodeFailed
@@ -114,14 +115,14 @@ def test_a_home_names_neither_where_a_skipped_record_goes_nor_what_it_holds(job:
     with pytest.raises(UserCodeFailed):
         run(letters)
     letters.skip(job.source, 0, 1, dead_letters=True)
-    storage = Home.at(job.home).storage
-    (noted,) = skips.read(storage)
+    (noted,) = skips.read(Checkpoint.noted(Home.at(job.home), skips.FILE))
     for forged, reason in (
         (msgspec.structs.replace(noted, dead_letters=job.target), "the pipeline's file names"),
         (msgspec.structs.replace(noted, value=b"forged"), "holds something else than skipped.json"),
     ):
-        skips.remove(storage, noted.place)
-        skips.add(storage, forged)
+        notes = Checkpoint.newest(Home.at(job.home)).notes  # each start takes them along
+        skips.remove(notes, noted.place)
+        skips.add(notes, forged)
         with pytest.raises(SkipRefused, match=reason):
             run(job.pipeline(job.dead))
         assert not job.values()

@@ -7,12 +7,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from onceward.epoch import query_shape
+from onceward.epoch import deeds, query_shape
+from onceward.epoch.checkpoint import Checkpoint
 from onceward.epoch.deeds import Deed
 from onceward.epoch.home import Home
 from onceward.epoch.ledger import DONE, Entry, Ledger, SinkEntry
 from onceward.epoch.query_shape import OperatorShape, QueryShape
 from onceward.epoch.sealed import seal
+from onceward.epoch.storage import Storage
 from onceward.savepoint.creating import create
 from onceward.savepoint.place import Place
 
@@ -52,7 +54,10 @@ class HandMade:
     def __post_init__(self) -> None:
         self.home = Home.at(self.path)
         self.deed = Deed(pipeline="p", lineage=LINEAGE, guarantee="exactly-once", folder=self.folder)
-        self.home.storage.replace("pipeline.json", seal(self.deed))
+        if self.folder:
+            deeds.begin(self.home.storage, 1, self.deed)
+        else:
+            self.home.storage.replace("pipeline.json", seal(self.deed))
         self.put("metadata", '{"id":"591ba6b9"}')
         self.put("sources/0/0", "v1\n{}")
 
@@ -93,7 +98,6 @@ class HandMade:
             positions=[position(epoch)],
             plan=plan(epoch, self.provider, self.partitions),
             sinks={"out": SinkEntry(kind="a:B", settings={"topic": "t"}, rows=10, digest="ff")},
-            rows=10,
         )
         Ledger(self.home.of_lineage(self.deed).storage, {}, LINEAGE).write(entry)
 
@@ -127,10 +131,14 @@ class HandMade:
 
     def note_shape(self) -> "HandMade":
         shape = QueryShape(sources=["kafka events"], operators=[OperatorShape(name="dedupe", keys=["value"])])
-        storage = self.home.of_lineage(self.deed).storage
-        query_shape.write(storage, shape)
-        storage.replace("sources.json", b"the topics' ids")
+        query_shape.write(self.notes, shape)
+        self.notes.replace("sources.json", b"the topics' ids")
         return self
+
+    @property
+    def notes(self) -> Storage:
+        """Beside Spark's files."""
+        return Checkpoint.newest(self.home.of_lineage(self.deed)).notes
 
     def save(self, **options: object) -> Place:
         return create(self.home, now=now, sleep=lambda _: None, **options)  # type: ignore[arg-type]

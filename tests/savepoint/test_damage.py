@@ -1,11 +1,13 @@
 """Damage of every kind to every kind of file: named, and refused."""
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 import pytest
 
+from epoch.test_regular_file import STRANGE
 from onceward.epoch.home import Home
 from onceward.epoch.sealed import seal
 from onceward.errors import SavepointDamaged, SavepointUnusable
@@ -28,8 +30,8 @@ KINDS = (
     "checkpoint/state/0/0/SSTs/8-a.sst",
     "checkpoint/state/0/0/logs/8-b.log",
     "checkpoint/state/1/1/left-keyToNumValues/10.zip",
-    "notes/sources.json",
-    "notes/query.json",
+    "checkpoint/notes/sources.json",
+    "checkpoint/notes/query.json",
 )
 
 
@@ -86,6 +88,23 @@ def test_every_damage_to_every_kind_of_file_is_named(copy: Path, name: str, dama
             unpack(Place.at(copy), load(Place.at(copy)), home, "checkpoints/000001")
 
 
+@pytest.mark.parametrize("strange", STRANGE)
+@pytest.mark.parametrize("name", ["checkpoint/offsets/9", "savepoint.json"])
+def test_what_is_put_in_the_place_of_a_file_is_named_and_not_read(
+    copy: Path, name: str, strange: Callable[[Path], None]
+) -> None:
+    """J5, E9: a pipe would be waited at for ever; a link may lead to a file of ours with just these bytes."""
+    savepoint = load(Place.at(copy))
+    (copy / name).unlink()
+    strange(copy / name)
+    says = rf"{name}:? is a link, a pipe or a device, and no file"
+    with pytest.raises(SavepointDamaged, match=says):
+        verify(Place.at(copy))
+    if name.startswith("checkpoint/"):
+        with pytest.raises(SavepointDamaged, match=says):
+            unpack(Place.at(copy), savepoint, Home.at(copy.parent / "home"), "checkpoints/000001")
+
+
 def test_the_list_of_kinds_is_complete(original: Path) -> None:
     """One of each: what differs only in its number is of one kind."""
     assert set(KINDS) <= {str(it.relative_to(original)) for it in original.rglob("*") if it.is_file()}
@@ -95,9 +114,7 @@ def test_the_list_of_kinds_is_complete(original: Path) -> None:
     assert len(folders) > 8
 
 
-@pytest.mark.parametrize(
-    "name", ["more", ".hidden", "checkpoint/offsets/10", "checkpoint/state/0/1/9.zip", "notes/x/y"]
-)
+@pytest.mark.parametrize("name", ["more", ".hidden", "checkpoint/offsets/10", "checkpoint/state/0/1/9.zip", "more/x"])
 def test_a_file_that_is_not_of_it_is_named(copy: Path, name: str) -> None:
     """E9: one epoch more in a log would be one that is skipped."""
     (copy / name).parent.mkdir(exist_ok=True)
@@ -117,7 +134,7 @@ def test_all_that_is_bad_is_named_at_once(copy: Path) -> None:
     """E9."""
     flip(copy / "checkpoint/offsets/9")
     remove(copy / "checkpoint/commits/9")
-    (copy / "notes/more").write_bytes(b"")
+    (copy / "checkpoint/notes/more").write_bytes(b"")
     with pytest.raises(SavepointDamaged) as told:
         verify(Place.at(copy))
     assert all(it in str(told.value) for it in ("offsets/9 was altered", "commits/9 is missing", "more is not of it"))

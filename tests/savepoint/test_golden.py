@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from epoch.samples import ENTRY_3, LINEAGE
+from epoch.samples import ENTRY, LINEAGE
 from onceward.epoch.query_shape import OperatorShape, QueryShape
 from onceward.epoch.sealed import unseal
 from onceward.savepoint.manifest import FORMAT, FileFacts, Operator, Savepoint
@@ -14,10 +14,11 @@ SAVEPOINT = Savepoint(
     pipeline="click-counts",
     lineage=LINEAGE,
     guarantee="exactly-once",
-    epoch=42,
-    term=3,
+    epoch=41,
+    term=2,
     created_at="2026-01-02T03:06:00.000+00:00",
-    entry=ENTRY_3,
+    entry=ENTRY,
+    held={"*": (LINEAGE, 41), "files": (LINEAGE, 41)},
     shape=QueryShape(
         format=1,
         sources=["kafka clicks"],

@@ -8,6 +8,7 @@ from onceward.epoch import deeds
 from onceward.epoch.contract import Guarantee
 from onceward.epoch.deeds import Deed
 from onceward.epoch.home import LINEAGES
+from onceward.epoch.new_lineage import NewLineage
 from onceward.epoch.term import Holder, Term
 from onceward.errors import PipelineFenced
 from onceward.savepoint.manifest import load
@@ -35,11 +36,21 @@ class Restored:
             home=self.made.home,
             pipeline="p",
             guarantee=Guarantee.EXACTLY_ONCE,
-            sinks={},
             rewrite=lambda *_: 0,
             now=now,
+            report=lambda _: None,
         )
-        return restoring(term)
+        begins = NewLineage(
+            home=self.made.home,
+            pipeline="p",
+            guarantee=Guarantee.EXACTLY_ONCE,
+            sinks={},
+            begins=restoring,
+            now=now,
+            fresh=lambda: f"{term.number:032x}",
+            report=lambda _: None,
+        )
+        return begins(term)
 
     def left_by(self, name: str) -> None:
         self.storage.replace(f"{LINEAGES}/{name}/checkpoints/000000/metadata", b"half of it")
@@ -65,11 +76,14 @@ def test_the_next_restore_clears_what_dead_ones_have_left(home: Restored) -> Non
 
 
 def test_what_a_newer_restore_is_laying_out_is_left_alone(home: Restored) -> None:
-    """C6: by one that was paused, is overtaken, and wakes; of itself it leaves nothing."""
+    """C6: by one that was paused, is overtaken, and wakes. What it has laid out itself the next one clears."""
     sleeper = home.enter(1)
     home.enter(2)
     home.left_by("000002-at-work")
     home.left_by("written-by-somebody-else")
     with pytest.raises(PipelineFenced, match="restore once more"):
         home.restore(sleeper)
-    assert home.lineages() == ["000002-at-work", "written-by-somebody-else"]
+    mine = f"000001-{1:032x}"
+    assert home.lineages() == [mine, "000002-at-work", "written-by-somebody-else"]
+    home.restore(home.enter(3))
+    assert mine not in home.lineages()

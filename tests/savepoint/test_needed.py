@@ -6,9 +6,10 @@ import pytest
 
 from onceward.epoch.ledger import DECIDED, PREPARED
 from onceward.errors import SavepointUnusable
+from onceward.savepoint.keeping import find
 from onceward.savepoint.manifest import load
 from onceward.savepoint.needed import NotThere, read_operator, read_snapshot
-from savepoint.homes import HASHMAP, JOIN, ROCKSDB, HandMade, files_of, snapshot
+from savepoint.homes import HASHMAP, JOIN, ROCKSDB, HandMade, files_of, plan, snapshot
 
 LOGS = {"metadata", "sources/0/0", "commits/3", "offsets/2", "offsets/3"}
 DESCRIBED = {"state/0/_metadata/metadata", "state/0/0/_metadata/schema"}
@@ -186,12 +187,42 @@ def test_a_torn_log_is_not_saved(tmp_path: Path, log: str) -> None:
         made.save()
 
 
-def test_a_plan_that_was_altered_is_not_saved(tmp_path: Path) -> None:
-    """E9."""
+CONF = 'v1\n{"conf":{}}\n'
+
+
+@pytest.mark.parametrize(
+    "altered",
+    {
+        "it reads less": CONF + '{"events":{"0":9}}',
+        "it reads more": CONF + '{"events":{"0":41}}',
+        "it reads nothing": CONF + '{"events":{"0":0}}',
+        "a partition more": CONF + '{"events":{"0":40,"1":0}}',
+        "a partition less": CONF + '{"events":{}}',
+        "another topic": CONF + '{"other":{"0":40}}',
+        "a source more": CONF + '{"events":{"0":40}}\n{"events":{"0":40}}',
+        "a source less": CONF + "-",
+        "of another epoch": plan(2),
+    }.items(),
+    ids=lambda it: it[0],
+)
+def test_a_plan_that_was_altered_is_not_saved(tmp_path: Path, altered: tuple[str, str]) -> None:
+    """E9: a pipeline that is restored from it would pass over records, or read some twice."""
     made = HandMade(tmp_path / "home").epochs(0, 1, 2, 3)
-    made.put("offsets/3", 'v1\n{"conf":{}}\n{"events":{"0":9}}')
-    with pytest.raises(SavepointUnusable, match="does not say what was committed"):
+    made.put("offsets/3", altered[1])
+    with pytest.raises(SavepointUnusable, match="offsets/3 does not say what was committed"):
+        made.save(name="it")
+    assert find(made.home) == []
+    made.put("offsets/3", plan(3))
+    assert load(made.save(name="it")).entry.epoch == 3
+
+
+def test_no_older_epoch_is_saved_in_an_altered_ones_place(tmp_path: Path) -> None:
+    """Whoever asks for the newest would lose what it has, in silence."""
+    made = HandMade(tmp_path / "home").epochs(0, 1, 2, 3)
+    made.put("offsets/3", CONF + '{"events":{"0":9}}')
+    with pytest.raises(SavepointUnusable):
         made.save()
+    assert list((made.path / "pins").iterdir()) == []
 
 
 def test_what_cannot_be_read_as_a_snapshot_or_a_description_is_told() -> None:

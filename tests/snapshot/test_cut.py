@@ -54,6 +54,15 @@ def test_a_reader_behind_the_end_marker_has_not_read_too_far() -> None:
     assert too_far(channel("a", "b"), producer, epoch, reads(0, 7)) == T0
 
 
+def test_who_has_not_read_a_partition_has_not_read_too_far() -> None:
+    """Nothing was written to it yet, so there is nothing before offset 0 either."""
+    epoch = Epoch(number=0, boundaries={T0: 0})
+    producer = History(pipeline="a", epochs=[epoch])
+    assert Epoch(number=0).read_up_to(T0) == 0
+    assert too_far(channel("a", "b"), producer, epoch, Epoch(number=0)) is None
+    assert too_far(channel("a", "b"), producer, epoch, reads(0, 1)) == T0
+
+
 def test_going_back_is_handed_on_along_a_chain() -> None:
     """D5: whoever goes back has written less, so its readers go back too."""
     middle = [both(0, 2, 0, 5), both(1, 6, 6, 9), both(2, 12, 10, 15)]

@@ -23,7 +23,7 @@ KINDS = (
     "pipelines/first/checkpoint/offsets/0",
     "pipelines/second/checkpoint/offsets/1",
     "pipelines/second/checkpoint/commits/1",
-    "pipelines/second/notes/sources.json",
+    "pipelines/second/checkpoint/notes/sources.json",
 )
 
 

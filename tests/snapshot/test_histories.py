@@ -5,7 +5,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from onceward.epoch import query_shape
+from onceward.epoch import deeds, query_shape
 from onceward.epoch.deeds import Deed
 from onceward.epoch.ledger import PREPARED, SinkEntry
 from onceward.epoch.outcome import Span, TopicPartition
@@ -77,13 +77,7 @@ class TestNotTold:
         (epoch,) = observe(Joined(tmp_path, "p").epoch(0, sinks={}).home).history.epochs
         assert not epoch.is_told
 
-    def test_an_entry_of_the_first_release(self, tmp_path: Path) -> None:
-        """It knew one sink, and had its outcome elsewhere."""
-        made = Joined(tmp_path, "p").epoch(0, format=1, sinks={}, decider=None, rows=4, partitions=[("t", 0, 4, "ff")])
-        (epoch,) = observe(made.home).history.epochs
-        assert not epoch.is_told
-
-    def test_a_vote_of_an_older_release_tells_which_partitions(self, tmp_path: Path) -> None:
+    def test_a_vote_without_offsets_tells_which_partitions(self, tmp_path: Path) -> None:
         vote = {"version": 1, "producer_id": 7, "producer_epoch": 1}
         part = SinkEntry(kind=KAFKA, rows=4, partitions=[("t", 0, 4, "ff")], committable=vote)
         (epoch,) = observe(Joined(tmp_path, "p").epoch(0, sinks={"out": part}).home).history.epochs
@@ -191,7 +185,7 @@ def test_a_lineage_of_its_own_folder_is_read_there(tmp_path: Path) -> None:
     made = Joined(tmp_path, "p").epoch(0, writes={"t": {0: (0, 4)}})
     made.deed = Deed(pipeline="p", lineage="new", guarantee="exactly-once", folder="lineages/2-new")
     made.lineage, made.folder = "new", "lineages/2-new"
-    made.home.storage.replace("pipeline.json", seal(made.deed))
+    deeds.begin(made.home.storage, 1, made.deed)
     made.put("metadata", "{}")
     made.epoch(7, writes={"u": {0: (0, 4)}})
     found = observe(made.home)
@@ -204,7 +198,7 @@ def test_a_topic_that_is_read_by_a_pattern_is_no_channel(tmp_path: Path) -> None
     writer = Joined(tmp_path, "writer").epoch(0, reads={"in": {0: 1}}, writes={"mid-1": {0: (0, 3)}})
     reader = Joined(tmp_path, "reader").epoch(0, reads={"mid-0": {0: 5}}, writes={"out": {0: (0, 5)}})
     shape = QueryShape(sources=["kafka subscribepattern=^(?:mid-.*)$"])
-    query_shape.write(reader.home.of_lineage(reader.deed).storage, shape)
+    query_shape.write(reader.notes, shape)
     with pytest.raises(
         SnapshotUnusable, match=r"reads by the pattern .*, which fits topic 'mid-1' of pipeline 'writer'"
     ):

@@ -31,7 +31,7 @@ def saved(folder: Path, epochs: dict[int, list[str]]) -> tuple[Place, Savepoint]
     """A savepoint of the last of these epochs, each with its sources' lines."""
     made = Joined(folder, "p").reads_topics(clicks="id-of-clicks")
     shape = QueryShape(sources=["kafka subscribe=bills,clicks", "kafka subscribePattern=x", "rate"], operators=[])
-    query_shape.write(made.home.storage, shape)
+    query_shape.write(made.notes, shape)
     for epoch, lines in epochs.items():
         plan = "\n".join(["v1", CONF, *lines])
         made.epoch(epoch, positions=lines, plan=plan)
@@ -129,8 +129,8 @@ def test_other_files_stay_byte_for_byte(tmp_path: Path) -> None:
     rewrite(place, before, tmp_path / "copy", renamed=COPY.source, positions=AT_9)
     after = verify(Place.at(tmp_path / "copy"))
     changed = {name for name, facts in after.files.items() if facts != before.files[name]}
-    assert changed == {"checkpoint/offsets/0", "checkpoint/sources/0/0", "notes/query.json"}
-    assert before.files.keys() - after.files.keys() == {"notes/sources.json"}
+    assert changed == {"checkpoint/offsets/0", "checkpoint/sources/0/0", "checkpoint/notes/query.json"}
+    assert before.files.keys() - after.files.keys() == {"checkpoint/notes/sources.json"}
 
 
 def test_the_original_is_not_touched_and_the_other_has_an_id_of_its_own(tmp_path: Path) -> None:
@@ -146,7 +146,7 @@ def test_the_querys_shape_names_the_copys_topics(tmp_path: Path) -> None:
     folder, found = rewritten(tmp_path, {0: ['{"clicks":{"0":9}}']}, AT_9)
     assert found.shape is not None
     assert found.shape.sources == ["kafka subscribe=lab-bills,lab-clicks", "kafka subscribePattern=x", "rate"]
-    assert unseal((folder / "notes/query.json").read_bytes(), QueryShape, "it", 99) == found.shape
+    assert unseal((folder / "checkpoint/notes/query.json").read_bytes(), QueryShape, "it", 99) == found.shape
 
 
 def test_without_a_shape_there_is_none(tmp_path: Path) -> None:

@@ -30,10 +30,10 @@ from support.waiting import eventually
 class Producer:
     """A pipeline whose epochs are real transactions, noted in a home made by hand."""
 
-    def __init__(self, folder: Path, kafka: Kafka, wire: Wire) -> None:
+    def __init__(self, folder: Path, kafka: Kafka, wire: Wire, name: str = "first") -> None:
         self.kafka, self.topic = kafka, kafka.topic(1)
         self.wire, self.place = wire, TopicPartition(self.topic, 0)
-        self.home = Joined(folder, "first")
+        self.home = Joined(folder, name)
         self.transactor = Transactor(self.wire, f"pipeline-of-{self.topic}", 60_000)
         self.transactor.fence()
         self.boundaries = Boundaries()
@@ -145,6 +145,23 @@ def test_a_boundary_that_is_too_high_is_noticed(tmp_path: Path, first: Producer)
     assert looked_at(path, first.wire, ranges=[(0, 5, 12)]) == []
     (wrong,) = looked_at(path, first.wire, ranges=[(0, 5, 13)])
     assert f"{first.place} at 12 is of a later epoch of first than 1" in wrong
+
+
+def test_a_later_epoch_is_known_by_the_producer_id_that_the_pipeline_has_now(
+    tmp_path: Path, kafka: Kafka, wire: Wire, name: str
+) -> None:
+    """D5: after 32,767 transactions a pipeline goes on under another id, whose epochs begin with 0."""
+    first = Producer(tmp_path / "homes", kafka, wire, name)
+    first.epoch(4)
+    first.epoch(6)
+    path = snapshot_of(tmp_path, first, read=5)
+    first.transactor = Transactor(wire, name, 60_000)
+    first.transactor.fence()
+    first.aborted(2)
+    first.epoch(4)
+    verify(*load(path), wire)
+    (wrong,) = looked_at(path, wire, ranges=[(0, 5, 16)])
+    assert f"{first.place} at 15 is of a later epoch of {name} than 1" in wrong
 
 
 def test_a_range_that_the_topic_does_not_have_is_noticed(tmp_path: Path, first: Producer) -> None:

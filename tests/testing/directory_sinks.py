@@ -8,6 +8,7 @@ import json
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -30,23 +31,33 @@ def spark() -> Iterator[SparkSession]:
 
 
 class DirectorySink(TwoPhaseCommitSink):
-    """One file per epoch: staged under a name with term and attempt, renamed into `out` to commit."""
+    """One file per epoch: staged under a name with term and attempt, renamed into `out` to commit.
+
+    Each pipeline and sink has a folder of its own, and readers look into all of them.
+    """
 
     def __init__(self, root: str) -> None:
         self.root = Path(root)
-        self.staged, self.out = self.root / "staged", self.root / "out"
 
     def open(self, owner: Owner) -> None:
         super().open(owner)
-        for folder in (self.staged, self.out):
+        self.live_in(f"{owner.pipeline}.{owner.sink}")
+
+    def live_in(self, name: str) -> None:
+        self.own = self.root / name
+        self.staged, self.out, self.lineages = self.own / "staged", self.own / "out", self.own / "lineages"
+        for folder in (self.staged, self.out, self.lineages):
             folder.mkdir(parents=True, exist_ok=True)
 
     def last_commit(self) -> LastCommit | None:
+        lineages = [file.name.partition("_")[2] for file in sorted(self.lineages.iterdir())]
         found = [self.parse(file) for file in self.out.iterdir()]
-        return max(found, key=lambda last: (last.term, last.epoch), default=None)
+        return max(found, key=lambda last: (lineages.index(last.lineage), last.epoch), default=None)
 
     def begin(self, context: EpochContext) -> None:
-        pass
+        known = [file.name.partition("_")[2] for file in self.lineages.iterdir()]
+        if self.owner.lineage not in known:
+            (self.lineages / f"{len(known):03d}_{self.owner.lineage}").touch()
 
     def write(self, context: EpochContext, rows: DataFrame) -> Outcome | None:
         self.staging(context).write_text(json.dumps([row.id for row in rows.collect()]))
@@ -66,7 +77,8 @@ class DirectorySink(TwoPhaseCommitSink):
     def abort(self, context: EpochContext) -> None:
         for file in self.staged.iterdir():
             staged = self.parse(file)
-            if staged.epoch <= context.epoch and staged.term <= self.owner.term:
+            mine = staged.lineage == self.owner.lineage and staged.term <= self.owner.term
+            if mine and staged.epoch <= context.epoch:
                 file.unlink(missing_ok=True)
 
     def describe(self) -> Mapping[str, Any]:
@@ -86,12 +98,12 @@ class DecidingDirectorySink(DirectorySink, DecidingSink):
 
     def open(self, owner: Owner) -> None:
         super().open(owner)
-        (self.root / "term").write_text(str(owner.term))
+        (self.own / "term").write_text(str(owner.term))
         for file in self.staged.iterdir():
             file.unlink()
 
     def decide(self, context: EpochContext, committable: Mapping[str, Any]) -> Verdict:
-        if int((self.root / "term").read_text()) != self.owner.term:
+        if int((self.own / "term").read_text()) != self.owner.term:
             raise PipelineFenced("a newer term has opened this sink")
         try:
             DirectorySink.commit(self, context, committable)
@@ -100,6 +112,7 @@ class DecidingDirectorySink(DirectorySink, DecidingSink):
         return Verdict.COMMITTED
 
     def peek(self, pipeline: str) -> LastCommit | None:
+        self.live_in(f"{pipeline}.kit")
         return self.last_commit()
 
     def write_marker(self, last: LastCommit) -> None:
@@ -147,12 +160,52 @@ class AbortTakesNewerTerms(DirectorySink):
             file.unlink()
 
 
+class LastCommitOfAnyLineage(DirectorySink):
+    def last_commit(self) -> LastCommit | None:
+        last = super().last_commit()
+        return None if last is None else replace(last, lineage=self.owner.lineage)
+
+
+class OneFolderForAll(DirectorySink):
+    def open(self, owner: Owner) -> None:
+        super().open(owner)
+        self.live_in("all")
+
+
+class OneFolderForAPipeline(DirectorySink):
+    def open(self, owner: Owner) -> None:
+        super().open(owner)
+        self.live_in(owner.pipeline)
+
+
 class MarkerWithoutLineage(DirectorySink):
     def commit(self, context: EpochContext, committable: Mapping[str, Any]) -> None:
         if any(self.parse(file).epoch == context.epoch for file in self.out.iterdir()):
             (self.staged / committable["staged"]).unlink(missing_ok=True)
         else:
             super().commit(context, committable)
+
+
+class AbortTakesNewerLineages(DirectorySink):
+    def abort(self, context: EpochContext) -> None:
+        for file in self.staged.iterdir():
+            file.unlink(missing_ok=True)
+
+
+class AbortBelievesAnyLineage(DirectorySink):
+    def abort(self, context: EpochContext) -> None:
+        last = self.last_commit()
+        if last is None or context.epoch > last.epoch:
+            super().abort(context)
+
+
+class OlderLineagesCommitAgain(DirectorySink):
+    def commit(self, context: EpochContext, committable: Mapping[str, Any]) -> None:
+        super().commit(context, committable)
+        last = self.last_commit()
+        if last is not None and last.lineage != self.owner.lineage:
+            done = next(self.out.glob(f"{self.owner.lineage}_{context.epoch}_*"))
+            done.with_name(f"{done.name}_{uuid.uuid4().hex}").write_text(done.read_text())
 
 
 class CommittableIsNoJson(DirectorySink):
@@ -183,7 +236,7 @@ class CommitsInParts(DirectorySink):
 
 class MarkerBeforeData(DirectorySink):
     def commit(self, context: EpochContext, committable: Mapping[str, Any]) -> None:
-        marker = self.root / f"marker_{self.owner.lineage}_{context.epoch}"
+        marker = self.own / f"marker_{self.owner.lineage}_{context.epoch}"
         if not marker.exists():
             marker.touch()
             super().commit(context, committable)
@@ -250,7 +303,7 @@ class CommitsOnTopOfAnything(DirectorySink):
 
     def open(self, owner: Owner) -> None:
         super().open(owner)
-        self.staged = self.root / "elsewhere"
+        self.staged = self.root.with_name("elsewhere")
         self.staged.mkdir(exist_ok=True)
 
 
@@ -272,8 +325,9 @@ class DecidesWithoutFence(DecidingDirectorySink):
 
 class PeekFences(DecidingDirectorySink):
     def peek(self, pipeline: str) -> LastCommit | None:
-        (self.root / "term").write_text("1000000")
-        return self.last_commit()
+        last = super().peek(pipeline)
+        (self.own / "term").write_text("1000000")
+        return last
 
 
 class Directory(SinkConformance):
@@ -281,11 +335,12 @@ class Directory(SinkConformance):
 
     @pytest.fixture
     def under_test(self, tmp_path: Path) -> SinkUnderTest:
+        root = tmp_path / "root"
         return SinkUnderTest(
-            make=lambda: self.sink(str(tmp_path)),
-            visible=lambda: [id_ for file in sorted(tmp_path.glob("out/*")) for id_ in json.loads(file.read_text())],
-            leftovers=lambda: [file.name for file in tmp_path.glob("staged/*")],
-            backup=lambda: copy_of(tmp_path / "staged", tmp_path / "out"),
+            make=lambda: self.sink(str(root)),
+            visible=lambda: [id_ for file in sorted(root.glob("*/out/*")) for id_ in json.loads(file.read_text())],
+            leftovers=lambda: [file.name for file in root.glob("*/staged/*")],
+            backup=lambda: copy_of(root),
         )
 
 

@@ -9,9 +9,28 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from onceward.testing import SinkConformance, SinkUnderTest
 from support.page_files import DOCS, files_of
 
 PAGE = DOCS / "sinks" / "your-own.md"
+
+
+class TestThePagesSink(SinkConformance):
+    """The very class of the page, in the tests' own Spark."""
+
+    @pytest.fixture
+    def under_test(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SinkUnderTest:
+        for name, text in files_of(PAGE).items():
+            (tmp_path / name).write_text(text)
+        monkeypatch.syspath_prepend(tmp_path)
+        monkeypatch.delitem(sys.modules, "sqlite_sink", raising=False)
+        page, path = runpy.run_path(str(tmp_path / "test_sqlite_sink.py")), tmp_path / "events.db"
+        return SinkUnderTest(
+            make=lambda: page["SqliteSink"](path),
+            visible=lambda: page["ask"](path, "select id from events"),
+            leftovers=lambda: page["ask"](path, "select epoch from staged"),
+            backup=lambda: page["backup"](path),
+        )
 
 
 @pytest.mark.slow

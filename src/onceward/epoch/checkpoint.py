@@ -2,20 +2,23 @@
 
 Spark writes an epoch's plan (`offsets/N`) before it asks us anything, and on a local path it looks for a file and then
 renames over it: two drivers can both succeed. So each term has a folder of its own. A start takes its predecessor's
-along by one rename; what the predecessor still writes goes to a path that nobody reads (docs/decisions/0013).
+along by one rename; what the predecessor still writes goes to a path that nobody reads (docs/decisions/0013). What a
+driver notes for its successors (which query runs, which topics it reads, which records are skipped) is there, too.
 """
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from onceward.epoch.home import CHECKPOINT, CHECKPOINTS, Home
+from onceward.epoch.home import CHECKPOINTS, FIRST, Home
 from onceward.epoch.outcome import TopicPartition
-from onceward.epoch.storage import Storage
+from onceward.epoch.skips import Skipped, in_range
+from onceward.epoch.storage import Below, Storage
 from onceward.errors import HomeMismatch, PipelineFenced
 
+NOTES: Final = "notes"  # in a checkpoint's folder: what its driver has written down besides, such as skipped records
 _VERSION: Final = re.compile(r"v\d+")
 _NO_OFFSET: Final = "-"  # Spark's word for a source that had nothing yet
 
@@ -40,6 +43,7 @@ class Checkpoint:
         self._storage = storage
         self.folder = folder
         self.location = location
+        self.notes: Storage = Below(storage, f"{folder}/{NOTES}")
         self._metadata_synced = False
 
     @classmethod
@@ -58,8 +62,17 @@ class Checkpoint:
     @classmethod
     def newest(cls, home: Home) -> "Checkpoint":
         """For those who only look."""
-        folder = _newest(home.storage) or CHECKPOINT
+        folder = _newest(home.storage) or FIRST
         return cls(home.storage, folder, home.uri(folder))
+
+    @classmethod
+    def noted(cls, home: Home, name: str) -> bytes | None:
+        """A note, for those who only look: of the newest driver, whose folder the next one may take along meanwhile."""
+        while True:
+            checkpoint = cls.newest(home)
+            data = checkpoint.notes.read(name)
+            if data is not None or cls.newest(home).folder == checkpoint.folder:
+                return data
 
     def positions(self, epoch: int) -> Positions:
         """From Spark's offset log, which has the entry before the epoch runs."""
@@ -88,7 +101,7 @@ class Checkpoint:
 
     def input_rows(self, epoch: int, end: Positions) -> int | None:
         """How many offsets the epoch spans, if all its sources are Kafka; None when that cannot be told."""
-        sources = [_offsets(text) for text in end.texts]
+        sources = [offsets_of(text) for text in end.texts]
         if not sources or not all(sources) or len(end.kafka) < sum(map(len, sources)):  # two over one topic
             return None
         if epoch == 0:
@@ -100,17 +113,21 @@ class Checkpoint:
             before = previous.kafka
         return sum(max(0, offset - before.get(place, 0)) for place, offset in end.kafka.items())
 
-    def begins(self, epoch: int) -> Mapping[TopicPartition, int]:
-        """Where an epoch begins: at the end of the one before, or where its sources began."""
-        previous = self.read(epoch - 1) if epoch > 0 else None
-        return previous.kafka if previous is not None else self.initial()
-
     def begins_of_sources(self, epoch: int) -> list[dict[TopicPartition, int]]:
-        """The same for each source by itself, in Spark's order; empty for one that is not Kafka's."""
+        """Where an epoch begins, for each source in Spark's order: at the end of the one before, or where it began.
+
+        Empty for one that is not Kafka's.
+        """
         previous = self.read(epoch - 1) if epoch > 0 else None
         count = len(previous.texts) if previous is not None else len(self._storage.names(f"{self.folder}/sources"))
-        before = [_offsets(text) for text in previous.texts] if previous is not None else [{}] * count
+        before = [offsets_of(text) for text in previous.texts] if previous is not None else [{}] * count
         return [found or self._noted(index) for index, found in enumerate(before)]
+
+    def passed_over(self, records: Sequence[Skipped], epoch: int, positions: Positions) -> tuple[Skipped, ...]:
+        """Those that an epoch's range has. What is committed can neither be skipped nor brought back."""
+        if not records:
+            return ()
+        return in_range(records, self.begins_of_sources(epoch), [offsets_of(text) for text in positions.texts])
 
     def sync_positions(self, epoch: int) -> None:
         """Make the offset log's entry survive a power cut, and the query's id; Spark itself only closes the files."""
@@ -126,6 +143,11 @@ class Checkpoint:
     def finished(self, epoch: int) -> bool:
         """Whether Spark's commit log has the epoch."""
         return self._storage.read(self._commits(epoch)) is not None
+
+    def is_next(self, epoch: int) -> bool:
+        """Whether Spark would plan this one next."""
+        planned, finished = self.planned(), self.last_finished()
+        return planned == finished and (planned if planned is not None else -1) == epoch - 1
 
     def last_finished(self) -> int | None:
         """The newest epoch in Spark's commit log."""
@@ -220,7 +242,7 @@ class Checkpoint:
 
     def _noted(self, source: int) -> dict[TopicPartition, int]:
         note = self._storage.read(f"{self.folder}/sources/{source}/0")
-        return _offsets(note.split(b"\n", 1)[-1].decode("utf-8", "replace")) if note is not None else {}
+        return offsets_of(note.split(b"\n", 1)[-1].decode("utf-8", "replace")) if note is not None else {}
 
 
 def kafka_positions(texts: list[str], pick: Callable[[int, int], int] = min) -> dict[TopicPartition, int]:
@@ -230,7 +252,7 @@ def kafka_positions(texts: list[str], pick: Callable[[int, int], int] = min) -> 
     """
     found: dict[TopicPartition, int] = {}
     for text in texts:
-        for place, offset in _offsets(text).items():
+        for place, offset in offsets_of(text).items():
             found[place] = pick(offset, found.get(place, offset))
     return found
 
@@ -244,11 +266,9 @@ def as_text(places: Mapping[TopicPartition, int]) -> str:
 
 
 def _newest(storage: Storage) -> str | None:
-    """The folder of the newest term that has one; homes of older releases have one for all terms."""
+    """The folder of the newest term that has one."""
     terms = [name for name in storage.names(CHECKPOINTS) if name.isdigit()]
-    if terms:
-        return f"{CHECKPOINTS}/{max(terms)}"
-    return CHECKPOINT if storage.names(CHECKPOINT) else None
+    return f"{CHECKPOINTS}/{max(terms)}" if terms else None
 
 
 def is_whole(entry: bytes) -> bool:
@@ -277,7 +297,7 @@ def _is_json(line: str) -> bool:
     return True
 
 
-def _offsets(text: str) -> dict[TopicPartition, int]:
+def offsets_of(text: str) -> dict[TopicPartition, int]:
     """Kafka's positions look like {"topic": {"0": 42}}; anything else is another source's."""
     try:
         topics = json.loads(text)

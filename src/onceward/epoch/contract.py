@@ -50,7 +50,7 @@ class Owner:
     term: int
     guarantee: Guarantee
     sink: str = ""
-    inherits: Mapping[str, tuple[str, int]] = field(default_factory=dict)  # see `onceward.epoch.home.Origin`
+    before: Mapping[str, tuple[str, int]] = field(default_factory=dict)  # what each sink held when the lineage began
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,3 +171,8 @@ class DecidingSink(TwoPhaseCommitSink):
 
     def commit(self, context: EpochContext, committable: Committable) -> None:
         """`decide` has done it."""
+
+
+def decider_of(sinks: Mapping[str, TwoPhaseCommitSink]) -> str | None:
+    """The name of the sink that decides, if one does."""
+    return next((name for name, sink in sinks.items() if isinstance(sink, DecidingSink)), None)

@@ -9,7 +9,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, Protocol
 
 from onceward import crashpoints
-from onceward.epoch.contract import Committable, DecidingSink, EpochContext, TwoPhaseCommitSink, Verdict
+from onceward.epoch.contract import (
+    Committable,
+    DecidingSink,
+    EpochContext,
+    TwoPhaseCommitSink,
+    Verdict,
+    decider_of,
+)
 from onceward.epoch.observing import UNDECIDED, AbortedTry, Asked, Course, Observer, Step
 from onceward.epoch.outcome import Outcome
 from onceward.epoch.patience import Patience, of_sink, passes
@@ -85,8 +92,9 @@ class Coordinator:
         """`patience`: how long a try is repeated where something is out of reach; None: as often as any other."""
         # The decider comes last in everything: its transaction has a timeout.
         self.sinks = dict(sorted(sinks.items(), key=lambda item: isinstance(item[1], DecidingSink)))
-        self.decider = next((name for name, sink in self.sinks.items() if isinstance(sink, DecidingSink)), None)
+        self.decider = decider_of(self.sinks)
         self.patience = patience
+        self.deciding = False  # the epoch may be decided, and is not yet committed everywhere
         self.doing = ""  # for those who look on
         self.course: Course | None = None  # of the last epoch that was carried out, or is
         self.observer = Observer()
@@ -136,7 +144,9 @@ class Coordinator:
                 course.ended = self._clock()
                 times = {"vote": voted - began, "decide": decided - voted, "commit": course.ended - decided}
                 attempted.milliseconds = {step: round(took * 1000, 2) for step, took in times.items()}
+                self.deciding = False
                 return attempted
+            self.deciding = False
             self._tell_aborted(course, attempt, UNDECIDED, NOT_COMMITTED)
             if (away := self._abort_patiently(trying)) is not None:
                 tries.failed(away, voted)
@@ -185,10 +195,13 @@ class Coordinator:
             except Exception as error:  # noqa: BLE001 - raised below, after the others were asked
                 # Nothing of it can become visible without a decision; it only takes room until then.
                 self._not_aborted.add(name)
-                log.warning(
-                    "epoch %d: sink %r could not clean up yet: %s", context.epoch, name, line_of(error),
-                    extra={"event": "abort_delayed", "epoch": context.epoch, "sink": name, "reason": line_of(error)},
-                )  # fmt: skip
+                if self.patience is None or not passes(error):  # else it is waited for, which is said
+                    log.warning(
+                        "epoch %d: sink %r could not clean up yet: %s", context.epoch, name, line_of(error),
+                        extra={
+                            "event": "abort_delayed", "epoch": context.epoch, "sink": name, "reason": line_of(error),
+                        },
+                    )  # fmt: skip
                 if isinstance(sink, DecidingSink) or self._is_final(error):
                     stop = stop if stop is not None else error
         if stop is not None:
@@ -243,6 +256,7 @@ class Coordinator:
 
     def _decide(self, context: EpochContext, attempted: Attempted, journal: Journal) -> Verdict:
         """From here on an error is not a no: nothing is aborted."""
+        self.deciding = True
         if self.decider is None:
             journal.decide(attempted)
             crashpoints.reach("decided", context.epoch)

@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 
 from onceward.epoch.ledger import FORMAT as ENTRY_FORMAT
-from onceward.epoch.ledger import RETAIN, Entry, upgraded
+from onceward.epoch.ledger import RETAIN, Entry
 from onceward.epoch.sealed import seal, unseal
 from onceward.epoch.storage import Storage
 from onceward.errors import CommitUnproven, HomeMismatch, LedgerCorrupt, PipelineFenced
@@ -110,7 +110,7 @@ class Decisions:
             if slot.decided is not None:
                 # Whoever claimed it may have died before it was synced; what follows from it must not outlive it.
                 self._storage.sync(_name(slot.epoch, slot.slot))
-                return upgraded(slot.decided)
+                return slot.decided
         return None
 
     def _read(self, epoch: int, number: int) -> Slot:

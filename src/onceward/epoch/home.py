@@ -6,20 +6,22 @@ lineage is overtaken like any other.
 """
 
 import re
+import stat
 from pathlib import Path
 from typing import Final, Self
 from urllib.parse import unquote
 
 from onceward.epoch import deeds
-from onceward.epoch.deeds import FILE, FORMAT, Deed
-from onceward.epoch.sealed import seal, unseal
+from onceward.epoch.deeds import FILE, Deed
+from onceward.epoch.sealed import seal
 from onceward.epoch.storage import Below, LocalStorage, Storage
 from onceward.errors import ConfigurationError, HomeMismatch, InvalidName
 from onceward.events import logger
 
 LINEAGES: Final = "lineages"
 CHECKPOINTS: Final = "checkpoints"  # Spark's own part of the home: a folder for each term, the newest counts
-CHECKPOINT: Final = "checkpoint"  # homes of older releases have one for all terms, until their next start
+FIRST: Final = f"{CHECKPOINTS}/000000"  # no term has this number, so a first start takes it over like any other
+OF_SPARK: Final = frozenset({"offsets", "commits", "metadata"})  # what the directory of a checkpoint holds
 MEMORY: Final = "memory:"  # as long as its process lives (onceward.pipeline.in_memory)
 IN_MEMORY: Final = "onceward-memory-"  # what the directory of such homes is called, before a process and a random word
 HADOOP: Final = frozenset({"hdfs", "webhdfs", "viewfs"})
@@ -65,27 +67,34 @@ class Home:
 
     def open(self, pipeline: str, guarantee: str, fresh_lineage: str) -> Deed:
         """Read the deed, or write it if the home is new; refuse somebody else's home."""
-        data = self.storage.read(FILE)
-        if data is None and (restored := self.deed()) is not None:  # it began with a savepoint
-            self.require_of(restored, pipeline, guarantee)
-            return restored
-        if data is None:
-            # Read once more: a first start beside this one may have made both since.
-            begun = self.storage.names(f"{CHECKPOINT}/offsets") or self.storage.names(CHECKPOINTS)
-            if begun and self.storage.read(FILE) is None:
-                raise HomeMismatch(
-                    f"{self.location} holds a Spark checkpoint but no {FILE}: made without Onceward, or the file "
-                    "was deleted. Give the pipeline a new home, or restore the file from a backup."
-                )
+        deed = self.deed()
+        if deed is None:
+            self._require_no_checkpoint()
             deed = Deed(pipeline=pipeline, lineage=fresh_lineage, guarantee=guarantee)
             if self.storage.claim(FILE, seal(deed)):
                 return deed
-            data = self.storage.read(FILE) or b""
-        deed = unseal(data, Deed, f"{self.location}/{FILE}", FORMAT)
-        # Whoever wrote it may have been stopped before it was synced; what we do under its lineage must not outlive it.
-        self.storage.sync(FILE)
+            deed = self.deed() or deed  # a first start beside this one was quicker
+        if self.storage.read(FILE) is not None:  # else the home began with a savepoint
+            # Whoever wrote it may have been stopped before it was synced; what follows from it must not outlive it.
+            self.storage.sync(FILE)
         self.require_of(deed, pipeline, guarantee)
         return deed
+
+    def _require_no_checkpoint(self) -> None:
+        """A directory that is nobody's home is none of Spark's either."""
+        if OF_SPARK & set(self.storage.names("")):
+            raise HomeMismatch(
+                f"{self.location} is the checkpoint of a Spark query, not a home: the pipeline would read from where "
+                "its source says and write again what that query has written. Give it a directory of its own. A query "
+                "without state goes on where the other one ended with read_kafka(starting=OFFSETS): the last line of "
+                f"the newest file in {self.location}/offsets has them."
+            )
+        # The deed once more: a first start beside this one may have made both since.
+        if self.storage.names(CHECKPOINTS) and self.deed() is None:
+            raise HomeMismatch(
+                f"{self.location} holds a Spark checkpoint but no {FILE}: made without Onceward, or the file was "
+                "deleted. Give the pipeline a new home, or restore the file from a backup."
+            )
 
     def require_of(self, deed: Deed, pipeline: str, guarantee: str) -> None:
         """Refuse somebody else's home."""
@@ -109,10 +118,11 @@ def is_in_memory(location: str | Path) -> bool:
 def too_wide(path: Path) -> str | None:
     """A home that other users may change or read. It is reported, not changed: somebody may have meant it so."""
     try:
-        mode = path.stat().st_mode & 0o777
+        found = path.stat().st_mode
     except OSError:  # there is none yet; ours are made with 0700
         return None
-    if not mode & TOO_WIDE:
+    mode = found & 0o777
+    if not mode & TOO_WIDE or not stat.S_ISDIR(found):
         return None
     return (
         f"home {path} has mode {mode:04o}: other users of this machine can read it or forge what it says is committed. "

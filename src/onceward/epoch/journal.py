@@ -21,10 +21,10 @@ class Journal:
         self._syncing = runner.background.submit(self._sync)
 
     def open(self) -> None:
-        """Every sink still holds what this driver committed there; before its first epoch Kafka gets its marker."""
+        """Every sink still holds what it must; before its first epoch Kafka gets its marker."""
         if self.exactly_once:
             self.runner.establish_marker(self.context)
-            self.runner.markers.require(self.runner.taken.sinks)
+            self.runner.require_all_hold()
 
     def ready(self) -> None:
         """The positions and every earlier epoch are durable, and no newer driver has started."""

@@ -15,7 +15,7 @@ from onceward.epoch.sealed import seal, unseal
 from onceward.epoch.storage import Storage
 from onceward.errors import LedgerCorrupt
 
-FORMAT: Final = 3
+FORMAT: Final = 1
 RETAIN: Final = 1000  # epochs; ten times what Spark retains of its own logs, which is all a replay can ask for
 FOLDER: Final = "ledger"
 _NAME: Final = re.compile(r"(\d{12})-(\d{6})\.json")
@@ -48,7 +48,11 @@ class SinkEntry(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def outcome(self) -> Outcome:
         """Counts and digests, to compare a replay with."""
-        return _outcome(self.rows, self.digest, self.partitions)
+        parts = {
+            TopicPartition(topic, partition): PartitionOutcome(rows=count, digest=int(part, 16))
+            for topic, partition, count, part in self.partitions
+        }
+        return Outcome(rows=self.rows, digest=int(self.digest, 16), partitions=parts)
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,10 +73,6 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     attempts: int = 1
     finished_at: str = ""
     milliseconds: dict[str, float] = {}
-    # Format 1 knew one sink and had its outcome here; since then `rows` was the sum over all sinks, and is 0 now.
-    rows: int = 0
-    digest: str = "0"
-    partitions: Partitions = []
 
     @property
     def decided_by(self) -> str:
@@ -81,8 +81,6 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
 
     def outcome_of(self, sink: str) -> Outcome | None:
         """What one sink received; None if it took no part."""
-        if self.format == 1:
-            return _outcome(self.rows, self.digest, self.partitions)
         return self.sinks[sink].outcome if sink in self.sinks else None
 
 
@@ -148,7 +146,7 @@ class Ledger:
 
     def _checked(self, data: bytes, epoch: int, term: int) -> Entry:
         name = _name(epoch, term)
-        entry = upgraded(unseal(data, Entry, name, FORMAT))
+        entry = unseal(data, Entry, name, FORMAT)
         if entry.lineage != self._lineage:
             raise LedgerCorrupt(
                 f"{name} is of lineage {entry.lineage}, the home of {self._lineage}: files were swapped"
@@ -165,24 +163,6 @@ class Ledger:
     def _all(self) -> list[tuple[int, int]]:
         matches = (_NAME.fullmatch(name) for name in self._storage.names(FOLDER))
         return [(int(match[1]), int(match[2])) for match in matches if match]
-
-
-def upgraded(entry: Entry) -> Entry:
-    """An entry of an older format as this one says it. Up to format 2 the ledger as decider was the word "ledger"."""
-    if entry.format >= 3 or entry.decider != "ledger":
-        return entry
-    namesake = entry.sinks.get("ledger")  # a Kafka sink that a user gave this name decides itself
-    if namesake is not None and namesake.kind.endswith(":KafkaSink"):
-        return entry
-    return msgspec.structs.replace(entry, decider=None)
-
-
-def _outcome(rows: int, digest: str, partitions: Partitions) -> Outcome:
-    parts = {
-        TopicPartition(topic, partition): PartitionOutcome(rows=count, digest=int(part, 16))
-        for topic, partition, count, part in partitions
-    }
-    return Outcome(rows=rows, digest=int(digest, 16), partitions=parts)
 
 
 def _name(epoch: int, term: int) -> str:

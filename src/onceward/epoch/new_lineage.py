@@ -1,30 +1,246 @@
-"""Ending one lineage of a home and beginning the next: what a restore and a reset have in common.
+"""Ending one lineage of a home and beginning the next, with a savepoint or, after a reset, without one.
 
 Refused, nothing and nobody is disturbed. Then the sinks are taken over, so that nobody can add to them any more, and
-what they hold is written into the new lineage's deed: known, and not its own. What the lineage begins with is laid out
-in a folder of its own; one claimed file puts it in force (docs/decisions/0015).
+what each of them holds is written into the new lineage's deed, also of those that are out of the pipeline: known, and
+not its own. What the lineage begins with is laid out in a folder of its own; one claimed slot puts it in force
+(docs/decisions/0015).
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
-from typing import Final, cast
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import ClassVar, Final, Protocol, cast
+
+import msgspec
 
 from onceward import crashpoints
-from onceward.epoch import deeds, inspection
-from onceward.epoch.contract import DecidingSink, LastCommit, Owner, TwoPhaseCommitSink
+from onceward.epoch import deeds, inspection, skips
+from onceward.epoch import term as terms
+from onceward.epoch.checkpoint import Checkpoint, Positions, TornEntry
+from onceward.epoch.contract import (
+    DecidingSink,
+    EpochContext,
+    Guarantee,
+    LastCommit,
+    Owner,
+    TwoPhaseCommitSink,
+    decider_of,
+)
+from onceward.epoch.coordinator import Attempted, Voted
 from onceward.epoch.decisions import Decisions
-from onceward.epoch.deeds import Deed
-from onceward.epoch.home import CHECKPOINTS, LINEAGES, Home
-from onceward.epoch.ledger import Entry
-from onceward.errors import ForeignLineage, PipelineFenced
+from onceward.epoch.deeds import Deed, Origin
+from onceward.epoch.entries import EntryMaker
+from onceward.epoch.expected import Held, held_by, named, recorded, to_record
+from onceward.epoch.home import LINEAGES, Home
+from onceward.epoch.ledger import DONE, Entry
+from onceward.epoch.term import Term, fenced_first
+from onceward.errors import ForeignLineage
 
 Sinks = Mapping[str, TwoPhaseCommitSink]
-FIRST: Final = f"{CHECKPOINTS}/000000"  # no term has this number, so the first start takes it over like any other
+Found = Mapping[str, LastCommit | None]
+ALL: Final = 1_000_000  # epochs
 
 
-def folder_of(lineage: str, term: int) -> str:
-    """Where a lineage that begins in this term keeps its files."""
-    return f"{LINEAGES}/{term:06d}-{lineage}"
+class Ending:
+    """The lineage that is in force and is to end; of a new home there is none. `decider`: the sink's name now."""
+
+    def __init__(self, home: Home, decider: str | None) -> None:
+        self.home, self.decider = home, decider
+        self.deed = home.deed()
+        self.room = home.of_lineage(self.deed) if self.deed is not None else home
+        self._ledger = inspection.ledger_of(home, self.deed) if self.deed is not None else None
+
+    @property
+    def lineage(self) -> str:
+        return self.deed.lineage if self.deed is not None else ""
+
+    @property
+    def last(self) -> Entry | None:
+        """The newest epoch that is recorded as done."""
+        return self._ledger.last() if self._ledger is not None else None
+
+    @property
+    def begun(self) -> Entry | None:
+        """The newest epoch that the ledger has decided, or begun to write where it is written once, and not as done."""
+        done, begun = self.last, Decisions(self.room.storage, self.lineage, term=0).last()
+        return begun if begun is not None and (done is None or begun.epoch > done.epoch) else None
+
+    @cached_property
+    def entries(self) -> list[Entry]:
+        return self._ledger.newest(ALL) if self._ledger is not None else []
+
+    def held(self) -> dict[str, Held]:
+        """What each sink must hold, as the home has it, also of those that are out of the pipeline."""
+        if self.deed is None:
+            return {}
+        return named(recorded(self.home.storage, self.deed, self.last), self.decider)
+
+    def close(self, owner: Owner) -> Entry | None:
+        """The epoch that may be decided and is not done; None: there is none, and none can become so.
+
+        A driver of this lineage that wakes finds its next decision closed to it. Where a sink decided, fencing it does
+        the same.
+        """
+        if self.deed is None:
+            return None
+        doubt = inspection.in_doubt(self.home)
+        if doubt is not None:
+            return doubt.entry
+        last = terms.last_start(self.home.storage)
+        if owner.guarantee is Guarantee.EXACTLY_ONCE and (last is None or last.decider is not None):
+            return None
+        decisions, newest = Decisions(self.room.storage, self.lineage, owner.term), self.begun or self.last
+        while (quicker := decisions.close(newest.epoch + 1 if newest is not None else 0)) is not None:
+            newest = quicker
+        return self.begun
+
+    def record(self, entry_of: Callable[[EpochContext, Positions], Entry], last: LastCommit) -> None:
+        """An epoch that a sink alone has, with its marker, gets the entry that the next start would have written."""
+        assert self._ledger is not None
+        if self._ledger.read(last.epoch) is not None:
+            return
+        checkpoint, plan = Checkpoint.newest(self.room), self.planned(last)
+        positions = plan if plan is not None else Positions("", [], last.positions)
+        passed = checkpoint.passed_over(skips.read(checkpoint.notes.read(skips.FILE)), last.epoch, positions)
+        context = EpochContext(epoch=last.epoch, positions=last.positions, skipped=passed)
+        self._ledger.write(entry_of(context, positions))
+
+    def planned(self, last: LastCommit) -> Positions | None:
+        """The plan of an epoch that only its marker knows; None if it says otherwise: damage may be why it is reset."""
+        try:
+            plan = Checkpoint.newest(self.room).read(last.epoch)
+        except TornEntry:
+            return None
+        differs = plan is None or any(plan.kafka.get(place, at) != at for place, at in last.positions.items())
+        return None if differs else plan
+
+
+class Beginning(Protocol):
+    """What a lineage begins with."""
+
+    word: ClassVar[str]  # of its crash points
+
+    def origin(self, ending: Ending) -> Origin:
+        """Where it comes from; when and over which sinks is filled in."""
+
+    def judge(self, ending: Ending, found: Found, begun: Entry | None) -> None:
+        """Whether it may begin over what the sinks hold, or raise; nothing has been touched.
+
+        begun: of a pipeline that promises at-most-once the newest epoch that may be visible and is not done.
+        """
+
+    def in_doubt(self, entry: Entry) -> Exception:
+        """The error for an epoch that may be decided."""
+
+    def changed(self, sink: str) -> Exception:
+        """The error for a sink that got another epoch meanwhile."""
+
+    def lay_out(self, room: Home, deed: Deed, ending: Ending, found: Found, begun: Entry | None) -> int:
+        """Everything that the lineage begins with, lasting; after which epoch it begins."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewLineage:
+    """What is to begin, over which sinks. Called once the home is ours (`onceward.epoch.starting`)."""
+
+    home: Home
+    pipeline: str
+    guarantee: Guarantee
+    sinks: Sinks
+    begins: Beginning
+    now: Callable[[], str]  # the time of day, for people
+    fresh: Callable[[], str]  # a name for the lineage
+    report: Callable[[str], None]
+
+    def look_first(self) -> tuple[Ending, Found]:
+        """Before anybody is disturbed: what decides is asked, for the other sinks the home speaks."""
+        ending = Ending(self.home, decider_of(self.sinks))
+        if self.guarantee is not Guarantee.EXACTLY_ONCE:
+            return ending, {}
+        deciding = {name: sink for name, sink in self.sinks.items() if isinstance(sink, DecidingSink)}
+        found = _told(ending, self.sinks) | look(deciding, self._owner(self.fresh(), 0))
+        return ending, found
+
+    def __call__(self, term: Term) -> Deed:
+        """Begin the lineage. Of one that was overtaken on its way the rest is a consequence."""
+        with fenced_first(term):
+            return self._begin(term)
+
+    def _begin(self, term: Term) -> Deed:
+        ending, owner = Ending(self.home, decider_of(self.sinks)), self._owner(self.fresh(), term.number)
+        found, begun = self._taken_over(ending, owner)
+        held = to_record({**ending.held(), **_held(found)}, ending.decider)
+        origin = msgspec.structs.replace(self.begins.origin(ending), first_term=term.number, held=held)
+        deed = Deed(
+            pipeline=self.pipeline,
+            lineage=owner.lineage,
+            guarantee=self.guarantee.value,
+            folder=f"{LINEAGES}/{term.number:06d}-{owner.lineage}",
+            origin=origin,
+        )
+        return self._put_in_force(term, deed, ending, found, begun)
+
+    def _owner(self, lineage: str, term: int) -> Owner:
+        return Owner(pipeline=self.pipeline, lineage=lineage, term=term, guarantee=self.guarantee)
+
+    def _taken_over(self, ending: Ending, owner: Owner) -> tuple[Found, Entry | None]:
+        """What the sinks hold, and nobody else can add to any more."""
+        begun = self._closed(ending, owner)
+        if self.guarantee is not Guarantee.EXACTLY_ONCE:
+            self.begins.judge(ending, {}, begun)
+            return {}, begun
+        if begun is not None:
+            raise self.begins.in_doubt(begun)
+        found = look(self.sinks, owner)
+        self.begins.judge(ending, _told(ending, self.sinks) | found, None)
+        self._fence(replace(owner, before=_held(found)), found)
+        self._record_last(ending, found, owner.term)
+        return found, None
+
+    def _closed(self, ending: Ending, owner: Owner) -> Entry | None:
+        if self.guarantee is Guarantee.AT_LEAST_ONCE:
+            return None
+        return ending.close(owner)
+
+    def _fence(self, owner: Owner, found: Found) -> None:
+        """Take the sinks over, and look once more: whoever was quicker is noticed while the old lineage counts."""
+        for name, sink in reversed([*self.sinks.items()]):
+            try:
+                sink.open(replace(owner, sink=name))
+                other = name in found and held_by(sink.last_commit()) != held_by(found[name])
+            except ForeignLineage:
+                other = True
+            if other:
+                raise self.begins.changed(name)
+
+    def _record_last(self, ending: Ending, found: Found, term: int) -> None:
+        name = ending.decider
+        last = found.get(name) if name is not None else None
+        if name is None or last is None or last.lineage != ending.lineage or last.outcome is None or last.epoch < 0:
+            return
+        outcome = last.outcome
+        owner = Owner(pipeline=self.pipeline, lineage=ending.lineage, term=term, guarantee=self.guarantee)
+        entries = EntryMaker(owner, {name: self.sinks[name]}, name, self.now)
+        attempted = Attempted({name: Voted(outcome)}, 1)
+        ending.record(lambda context, at: entries.entry(context, at, attempted, DONE), last)
+
+    def _put_in_force(self, term: Term, deed: Deed, ending: Ending, found: Found, begun: Entry | None) -> Deed:
+        """Lay out what it begins with, then the one write that ends the old lineage.
+
+        Whatever fails from that write on, what was laid out stays: it may be in force.
+        """
+        clear_leftovers(self.home, term.number)
+        try:
+            begins_after = self.begins.lay_out(self.home.of_lineage(deed), deed, ending, found, begun)
+        except Exception:
+            self.home.storage.clear(deed.folder)
+            raise
+        assert deed.origin is not None
+        deed = msgspec.structs.replace(deed, origin=msgspec.structs.replace(deed.origin, begins_after=begins_after))
+        crashpoints.reach(f"{self.begins.word}-ready")
+        deeds.begin(self.home.storage, term.number, deed)
+        crashpoints.reach(f"{self.begins.word}-begun")
+        return deed
 
 
 def look(sinks: Sinks, owner: Owner) -> dict[str, LastCommit | None]:
@@ -46,56 +262,6 @@ def look(sinks: Sinks, owner: Owner) -> dict[str, LastCommit | None]:
     return found
 
 
-def in_doubt(home: Home, old: Deed, owner: Owner, sinks: Sinks) -> Entry | None:
-    """The old lineage's epoch that may be decided; None: there is none, and none can become so.
-
-    A driver of the old lineage that wakes finds its next decision closed to it.
-    """
-    doubt = inspection.in_doubt(home)
-    if doubt is not None:
-        return doubt.entry
-    if any(isinstance(sink, DecidingSink) for sink in sinks.values()):
-        return None
-    done = inspection.ledger_of(home, old).last()
-    decisions = Decisions(home.of_lineage(old).storage, old.lineage, owner.term)
-    return decisions.close(done.epoch + 1 if done is not None else 0)
-
-
-def fence(
-    sinks: Sinks, owner: Owner, found: Mapping[str, LastCommit | None], changed: Callable[[str], Exception]
-) -> None:
-    """Take the sinks over, and look once more: whoever was quicker is noticed while the old lineage counts."""
-    for name, sink in reversed([*sinks.items()]):
-        try:
-            sink.open(replace(owner, sink=name))
-            other = name in found and _named(sink.last_commit()) != _named(found[name])
-        except ForeignLineage:
-            other = True
-        if other:
-            raise changed(name)
-
-
-def put_in_force(home: Home, term: int, deed: Deed, lay_out: Callable[[Home], Deed], word: str) -> Deed:
-    """Lay out what it begins with, then the one write that ends the old lineage. `word`: of the crash points.
-
-    `lay_out` gives the deed once more, with what is known only then.
-    """
-    clear_leftovers(home, term)
-    try:
-        deed = lay_out(home.of_lineage(deed))
-    except Exception:
-        home.storage.clear(deed.folder)
-        raise
-    crashpoints.reach(f"{word}-ready")
-    try:
-        deeds.begin(home.storage, term, deed)
-    except PipelineFenced:  # whatever else fails here may have happened after the one write that counts
-        home.storage.clear(deed.folder)
-        raise
-    crashpoints.reach(f"{word}-begun")
-    return deed
-
-
 def clear_leftovers(home: Home, term: int) -> None:
     """What killed restores and resets have left. Only of older terms, whose slots are closed: they begin nothing more.
 
@@ -109,5 +275,14 @@ def clear_leftovers(home: Home, term: int) -> None:
                 home.storage.clear(f"{LINEAGES}/{name}")
 
 
-def _named(last: LastCommit | None) -> tuple[str, int] | None:
-    return (last.lineage, last.epoch) if last is not None else None
+def _told(ending: Ending, sinks: Sinks) -> dict[str, LastCommit | None]:
+    """Of sinks that are not asked, or are out of the pipeline and may come back, the home says what they must hold."""
+    return {
+        name: LastCommit(lineage=held[0], epoch=held[1], term=0)
+        for name, held in ending.held().items()
+        if not isinstance(sinks.get(name), DecidingSink)
+    }
+
+
+def _held(found: Found) -> dict[str, Held]:
+    return {name: held for name, last in found.items() if (held := held_by(last)) is not None}

@@ -82,12 +82,18 @@ class Patience:
         keep_on: Callable[[], None] = lambda: None,
     ) -> None:
         self.seconds = seconds
-        self.waiting: Waiting | None = None  # for those who look on
+        self.waiting: Waiting | None = None
+        self.beside: Waiting | None = None  # what somebody else has found to be away meanwhile
         self.keep_on = keep_on
         self._clock = clock
         self._sleep = sleep
         self._times = 0
-        self._said_at = 0.0
+        self._said_at: dict[str, float] = {}  # by what is waited for
+
+    @property
+    def shown(self) -> Waiting | None:
+        """For those who look on."""
+        return self.waiting or self.beside
 
     def until(self, ask: Callable[[], T], what: str | None = None) -> T:
         """Repeat a question that may be repeated, until it is answered."""
@@ -111,9 +117,10 @@ class Patience:
         now = self._clock()
         if now - since >= self.seconds:
             told = self.waiting
-            self.over()
+            self._forget()  # and it is not said to be back
             raise OutageTooLong(
-                f"{told.what} was waited for {_span(now - since)} (patience: {_span(self.seconds)}): {told.reason}. "
+                f"{told.what} was waited for {_span(now - since)} (its patience is {_span(self.seconds)}): "
+                f"{told.reason}. "
                 "Nothing is lost, and nothing of the unfinished epoch is visible: start again when it is back, or "
                 "wait longer: Pipeline(..., patience='1h')."
             ) from error
@@ -123,11 +130,11 @@ class Patience:
         self.keep_on()
 
     def note(self, error: Exception, since: float, what: str | None = None) -> None:
-        """Say that it is waited for; again every now and then, and whenever the reason changes."""
+        """Say that it is waited for, and again every now and then; reasons change with every step of a restart."""
         waiting = Waiting(what or _subject(error), _reason(error), since, _subject(error))
         now = self._clock()
-        if self.waiting is None or self.waiting.reason != waiting.reason or now - self._said_at >= SAY_AGAIN_S:
-            self._said_at = now
+        if now - self._said_at.get(waiting.what, now - SAY_AGAIN_S) >= SAY_AGAIN_S:
+            self._said_at[waiting.what] = now
             log.warning(
                 "%s", waiting.said(now),
                 extra={
@@ -145,8 +152,34 @@ class Patience:
                 "%s is back after %s", self.waiting.what, _span(took),
                 extra={"event": "back", "what": self.waiting.subject, "seconds": round(took, 1)},
             )  # fmt: skip
+        self._forget()
+
+    def _forget(self) -> None:
         self.waiting = None
         self._times = 0
+        self._said_at.clear()
+
+
+@dataclass(frozen=True, slots=True)
+class SinkOutage:
+    """For a sink whose connections wait by themselves for a while: said as all other waiting is, and once."""
+
+    patience: Patience
+    sink: str
+
+    def note(self, reason: str, since: float) -> None:
+        """It does not answer, since then; what is away beside it most likely is the same."""
+        if self.patience.beside is not None:
+            return
+        error = BrokerUnreachable(reason)
+        error.sink = self.sink
+        self.patience.note(error, since)
+
+    def over(self) -> None:
+        """It answers; something else may be waited for still."""
+        waiting = self.patience.waiting
+        if waiting is not None and waiting.subject == f"sink {self.sink!r}":
+            self.patience.over()
 
 
 def patiently(patience: Patience | None, sink: str | None, question: Callable[[], T]) -> T:

@@ -94,12 +94,6 @@ def _put_plan_right(checkpoint: Checkpoint, epoch: int, entry: Entry | None, las
         return []
     if found is not None and found.texts == entry.positions:
         return []
-    if not entry.plan:  # written by an older release
-        raise HomeMismatch(
-            f"{file} {'is torn' if found is None else 'says ' + ', '.join(found.texts)}, but epoch {epoch} was "
-            f"committed up to {', '.join(entry.positions)}: going on would repeat or lose input. Restore the file from "
-            "a backup of the home."
-        )
     checkpoint.restore(epoch, entry.plan)
     was = "was torn" if found is None else f"said {', '.join(found.texts)}"
     return [f"{file} {was}, epoch {epoch} was committed up to {', '.join(entry.positions)}: put back from the ledger"]

@@ -5,11 +5,13 @@
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from onceward.epoch.checkpoint import Positions
 from onceward.epoch.contract import EpochContext
 from onceward.epoch.outcome import Outcome
+from onceward.epoch.term import Holder, Term
 
 
 class Batch(Protocol):
@@ -56,3 +58,23 @@ class Stop(Protocol):
 
     def wait(self, timeout: float) -> object:
         """Sleep, but no longer than until then."""
+
+
+class Lease(Protocol):
+    """A term's counter, kept moving."""
+
+    def release(self) -> None:
+        """Let go at once, so that the next start need not wait."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Process:
+    """The process that a start runs in."""
+
+    clock: Callable[[], float]
+    sleep: Callable[[float], object]
+    now: Callable[[], str]  # the time of day, for people
+    fresh: Callable[[], str]  # a name that nobody else has
+    holder: Callable[[str, int], Holder]  # of a pipeline's home, in a term
+    is_gone: Callable[[Holder], bool]  # provably
+    keep: Callable[[Term], Lease]

@@ -1,6 +1,6 @@
 """What a savepoint has to know of a query, so that another query can be told apart from it before anything is touched.
 
-Written into the home at every start, by whoever knows the engine (`onceward.pipeline.shape`).
+Noted in the checkpoint by whoever knows the engine (`onceward.pipeline.shape`), and compared at every start.
 """
 
 from collections.abc import Iterator
@@ -37,21 +37,15 @@ class QueryShape(msgspec.Struct, frozen=True, kw_only=True):
     snapshots: str = "incremental"
 
 
-def read(storage: Storage) -> QueryShape | None:
-    """What the home's last start has said; None: an older release did not."""
-    data = storage.read(FILE)
+def read(data: bytes | None) -> QueryShape | None:
+    """What the last query that ran has said; None: none has."""
     return unseal(data, QueryShape, FILE, FORMAT) if data is not None else None
 
 
-def write(storage: Storage, shape: QueryShape) -> None:
-    """In a home that is ours."""
-    storage.replace(FILE, seal(shape))
-
-
-def write_if_changed(storage: Storage, shape: QueryShape) -> None:
-    """At a start: most do not change the query."""
-    if storage.read(FILE) != seal(shape):
-        write(storage, shape)
+def write(notes: Storage, shape: QueryShape) -> None:
+    """In a checkpoint that is ours, before the first epoch of a query is committed; most starts do not change it."""
+    if notes.read(FILE) != seal(shape):
+        notes.replace(FILE, seal(shape))
 
 
 def differences(was: QueryShape, now: QueryShape) -> list[str]:

@@ -1,17 +1,15 @@
 """What a start concludes from the sinks' last commits and the ledger. Pure."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from sys import maxsize
 from typing import Literal
 
-from onceward.epoch import sink_changes
 from onceward.epoch.contract import EpochContext, LastCommit, Owner
+from onceward.epoch.expected import NEVER, Expected
 from onceward.epoch.ledger import PREPARED, Entry, Ledger
 from onceward.epoch.outcome import Outcome
 from onceward.errors import ForeignLineage, HomeMismatch, LedgerCorrupt, MarkerMissing, ReplayDiverged
-
-NEVER = -1
-
 
 InDoubt = Literal["committed", "aborted"]
 
@@ -34,77 +32,73 @@ class Recovered:
 class Consent:
     """What a person says knowingly at a start, where Onceward would rather stop.
 
-    trust_ledger: a marker that is gone or behind is overruled by the ledger.
+    trust_ledger: sinks whose markers, gone or behind, are overruled by the ledger; no other sink's is.
     in_doubt: how the epoch ended that only the lost marker knew about.
     replan: the planned epoch, which nobody has committed, is planned anew (another size, another input).
+    confirm: told what the ledger overrules, before anything is written; raises to stop.
     """
 
-    trust_ledger: bool = False
+    trust_ledger: frozenset[str] = frozenset()
     in_doubt: InDoubt | None = None
     replan: bool = False
+    confirm: Callable[[list[str]], None] = field(default=lambda _: None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
     """What is known at a start, whoever decides: the newest epoch that is done, and the newest that Spark planned.
 
-    `marked`: the deciding sink is known to have had a marker since it last took part. `seen`: the newest epoch that
-    somebody who acts only after the decision has: another sink's marker, Spark's commit log.
+    `seen`: the newest epoch that somebody who acts only after the decision has: another sink's marker, Spark's commit
+    log.
     """
 
-    pipeline: str
-    lineage: str
-    term: int
+    owner: Owner
+    expected: Expected
     recorded: Entry | None
     pending: int | None = None
-    marked: bool = False
     seen: int = NEVER
-    consent: Consent = Consent()
-    inherits: Mapping[str, tuple[str, int]] = field(default_factory=dict)
+    consent: Consent = field(default_factory=Consent)
 
     @property
     def done(self) -> int:
         """The newest epoch that the ledger has as done."""
         return self.recorded.epoch if self.recorded is not None else NEVER
 
+    def fault_of_decider(self, sink: str, last: LastCommit | None) -> Exception | None:
+        """It may have decided any epoch since.
+
+        Where it is to hold nothing of this lineage, a driver that was overtaken may have given it its first marker.
+        """
+        first = self.done + 1 if self.expected.is_ours(sink) else NEVER
+        return self.expected.fault(sink, last, range(first, maxsize))
+
+    def fault_of(self, sink: str, last: LastCommit | None, recovered: Recovered) -> Exception | None:
+        """Of a sink that does not decide: it may be as far as the decisions."""
+        return self.expected.fault(sink, last, range(self.done + 1, recovered.committed + 1))
+
 
 def by_marker(known: Known, sink: str, last: LastCommit | None, ledger: Ledger, others: Iterable[str]) -> Recovered:
-    """Kafka decides: its marker says how far the pipeline is, and which term's votes count."""
-    if last is None:
-        if not known.marked:
-            _require_inherited(known, sink)
-        return _without_marker(known, ledger)
-    require_ours(known, sink, last)
-    if last.lineage != known.lineage:  # what the sink held when this lineage began
-        return _without_marker(known, ledger)
-    if last.epoch < known.done:
-        return _behind(known, last, ledger)
+    """Kafka decides: its marker says how far the pipeline is, and which term's votes count. `others`: who voted."""
+    if last is not None:
+        require_ours(known.owner, sink, last)
+    if (fault := known.fault_of_decider(sink, last)) is not None:
+        if not isinstance(fault, MarkerMissing) or sink in known.consent.trust_ledger:
+            return _on_trust(known, sink, fault, ledger)
+        raise MarkerMissing(f"{fault}{_doubt(known, sink, ledger)}")
+    if last is None or last.lineage != known.owner.lineage or last.epoch < known.done:
+        return Recovered(known.done)  # it has no part in what is done: it is new, was out, or the lineage is new
     if last.epoch in (NEVER, known.done):
         return Recovered(last.epoch, last)
-    # Looked up even if Kafka is the only sink now: a sink that was taken out since may have voted.
     entry = ledger.read_of(last.epoch, last.term)
     if entry is None and not set(others):
         return Recovered(last.epoch, last)
     if entry is None:
         raise LedgerCorrupt(
-            f"Kafka has epoch {last.epoch} of {known.pipeline!r} as decided, but the ledger's entry with the other "
-            f"sinks' votes (epoch {last.epoch}, term {last.term}) is missing. Restore the home's ledger/ from a "
-            "backup; or, if the other sinks are new, start once without them."
+            f"Kafka has epoch {last.epoch} of {known.owner.pipeline!r} as decided, but the ledger's entry with the "
+            f"other sinks' votes (epoch {last.epoch}, term {last.term}) is missing. Restore the home's ledger/ from a "
+            "backup."
         )
     return Recovered(last.epoch, last, entry if entry.phase == PREPARED else None)
-
-
-def _behind(known: Known, last: LastCommit, ledger: Ledger) -> Recovered:
-    """The ledger knows of more than Kafka's marker."""
-    if known.consent.trust_ledger:
-        return _on_trust(known, ledger)
-    if not known.marked and last.epoch + 1 == sink_changes.since(ledger, known.done, sink_changes.without_decider):
-        return Recovered(known.done)  # all that it does not know of went without it: it was taken out, and is back
-    raise MarkerMissing(
-        f"the ledger has epoch {known.done} of {known.pipeline!r} as committed, Kafka's marker says {last.epoch}: "
-        "Kafka has lost committed data (an unclean leader election, or a cluster restored from a backup). Check the "
-        "output topics, then start with --trust-ledger to go on after the ledger's last epoch."
-    )
 
 
 def by_ledger(known: Known, decided: Entry | None) -> Recovered:
@@ -115,42 +109,29 @@ def by_ledger(known: Known, decided: Entry | None) -> Recovered:
     return Recovered(decided.epoch, unfinished=decided)
 
 
-def check_marker(known: Known, recovered: Recovered, sink: str, last: LastCommit | None, ledger: Ledger) -> None:
+def check_marker(known: Known, recovered: Recovered, sink: str, last: LastCommit | None) -> None:
     """A sink that does not decide must agree: not ahead of the decisions, not behind what is done."""
-    if last is None and (known.recorded is None or sink not in known.recorded.sinks):
-        _require_inherited(known, sink)
     if last is not None:
-        require_ours(known, sink, last)
-        if last.lineage != known.lineage:
-            last = None  # what the sink held when this lineage began: none of ours
-        elif last.epoch > recovered.committed:
-            raise HomeMismatch(
-                f"sink {sink!r} holds epoch {last.epoch} of pipeline {known.pipeline!r}, but the home knows of none "
-                f"after {recovered.committed}: the home is an old copy, or files of it are missing. Going on would put "
-                "epochs out again. Use the newest home, or restore it from a backup."
+        require_ours(known.owner, sink, last)
+    fault = known.fault_of(sink, last, recovered)
+    if fault is not None and not (isinstance(fault, MarkerMissing) and sink in known.consent.trust_ledger):
+        raise fault
+
+
+def overruled(
+    known: Known, recovered: Recovered, decider: str | None, found: Mapping[str, LastCommit | None]
+) -> list[str]:
+    """Each marker that the ledger is trusted instead of, in words."""
+    told = []
+    for sink in sorted(known.consent.trust_ledger & found.keys()):
+        last = found[sink]
+        fault = known.fault_of_decider(sink, last) if sink == decider else known.fault_of(sink, last, recovered)
+        if fault is not None:
+            told.append(
+                f"{known.expected.difference(sink, last)}; as asked, the ledger counts: the pipeline goes on after "
+                f"epoch {recovered.committed}, and what the sink lacks stays missing there"
             )
-    if known.recorded is None or known.consent.trust_ledger:
-        return
-    newest = sink_changes.last_with(sink, ledger, known.recorded)
-    if newest is not None and (last is None or last.epoch < newest):
-        found = "has no marker of it" if last is None else f"says {last.epoch}"
-        raise MarkerMissing(
-            f"the ledger has epoch {newest} of {known.pipeline!r} as committed, sink {sink!r} {found}: it was "
-            "emptied, restored from a backup, or is another one. Check what it holds, then start with --trust-ledger "
-            "(trust_ledger=True) to go on after the ledger's last epoch."
-        )
-
-
-def _require_inherited(known: Known, sink: str) -> None:
-    """Nothing of this lineage is in the sink yet; what it held when the lineage began still must be."""
-    held = known.inherits.get(sink)
-    if held is None or known.consent.trust_ledger:
-        return
-    raise MarkerMissing(
-        f"this lineage of pipeline {known.pipeline!r} began, with a savepoint or by a reset, when sink {sink!r} held "
-        f"epoch {held[1]} of lineage {held[0]}, and now it holds none: it was emptied, restored from a backup, or is "
-        "another one. Check what it holds, then start with --trust-ledger (trust_ledger=True) to go on without it."
-    )
+    return told
 
 
 def expected_outcomes(
@@ -200,37 +181,37 @@ def compare_replay(
     return _diverged(pipeline, epoch, differences, "the query is not deterministic") if differences else None
 
 
-def _without_marker(known: Known, ledger: Ledger) -> Recovered:
-    """Never written, or gone? Every pipeline writes a marker before its first epoch, and notes it in its home."""
-    if not known.marked:
-        return Recovered(known.done)
-    if known.consent.trust_ledger:
-        return _on_trust(known, ledger)
-    doubtful = _doubtful(known, ledger)
-    doubt = (
-        f" Epoch {doubtful} is in doubt: only the marker knew whether it was committed. Compare the output topics with "
-        "it, then also say in_doubt='committed' or in_doubt='aborted' (--in-doubt committed, --in-doubt aborted)."
-        if doubtful is not None
-        else " No epoch is in doubt."
+def _doubt(known: Known, sink: str, ledger: Ledger) -> str:
+    """What a person has to know of a decider's marker that is gone."""
+    doubtful = _doubtful(known, ledger) if known.expected.is_ours(sink) else None
+    causes = (
+        " Of a Kafka sink the marker is gone when the group's offsets have expired (offsets.retention.minutes, 7 days "
+        "without a commit), when the group was deleted, when another consumer commits to it, when a cluster was "
+        "restored from a backup or has elected an unclean leader, or when this is another cluster. Starting from zero "
+        "would commit everything again."
     )
-    upto = f"has committed up to epoch {known.done}" if known.done != NEVER else "has run before"
-    raise MarkerMissing(
-        f"pipeline {known.pipeline!r} {upto}, but Kafka has no marker of it: the group's offsets expired "
-        "(offsets.retention.minutes, 7 days without a commit), the group was deleted, another consumer commits to it, "
-        f"or this is another cluster. Starting from zero would commit everything again.{doubt} "
-        "Start with --trust-ledger (trust_ledger=True) to go on after the ledger's last epoch."
+    if doubtful is None:
+        return f"{causes} No epoch is in doubt."
+    return (
+        f"{causes} Epoch {doubtful} is in doubt: only the marker knew whether it was committed. Compare the output "
+        "topics with it, then also say in_doubt='committed' or in_doubt='aborted' (--in-doubt committed, --in-doubt "
+        "aborted)."
     )
 
 
-def _on_trust(known: Known, ledger: Ledger) -> Recovered:
+def _on_trust(known: Known, sink: str, fault: Exception, ledger: Ledger) -> Recovered:
     """Without the marker: the ledger, whoever acts only after the decision, and last the person who starts it."""
+    if not isinstance(fault, MarkerMissing):
+        raise fault
+    if not known.expected.is_ours(sink):  # it has decided nothing in this lineage yet
+        return Recovered(known.done)
     doubtful, committed = _doubtful(known, ledger), max(known.done, known.seen)
     if doubtful is not None:
         committed = doubtful - 1  # none is planned before the one before it is committed everywhere
         if known.consent.in_doubt is None:
             raise MarkerMissing(
-                f"epoch {doubtful} of {known.pipeline!r} is in doubt: only the marker, which is gone, knew whether it "
-                "was committed, and no other sink has it. Compare the output topics with it, then say so: "
+                f"epoch {doubtful} of {known.owner.pipeline!r} is in doubt: only the marker, which is gone, knew "
+                "whether it was committed, and no other sink has it. Compare the output topics with it, then say so: "
                 "in_doubt='committed' or in_doubt='aborted' (--in-doubt committed, --in-doubt aborted)."
             )
         if known.consent.in_doubt == "committed":
@@ -250,26 +231,26 @@ def _doubtful(known: Known, ledger: Ledger) -> int | None:
     return newest if newest > max(known.done, known.seen) else None
 
 
-def require_ours(known: Known | Owner, sink: str, last: LastCommit) -> None:
+def require_ours(owner: Owner, sink: str, last: LastCommit) -> None:
     """The same lineage, and no term that this home has not seen. Sinks ask it too, before they fence anybody.
 
     Or what the sink held when this lineage began, with a savepoint or by a reset.
     """
-    if known.inherits.get(sink) == (last.lineage, last.epoch):
+    if owner.before.get(sink) == (last.lineage, last.epoch):
         return
-    if last.lineage != known.lineage:
+    if last.lineage != owner.lineage:
         raise ForeignLineage(
-            f"sink {sink!r} holds epoch {last.epoch} of pipeline {known.pipeline!r} under lineage {last.lineage}, but "
-            f"this home has lineage {known.lineage}: the home is new, or another home uses the same name. Going on "
+            f"sink {sink!r} holds epoch {last.epoch} of pipeline {owner.pipeline!r} under lineage {last.lineage}, but "
+            f"this home has lineage {owner.lineage}: the home is new, or another home uses the same name. Going on "
             "would commit everything a second time. Use the pipeline's own home, or give this one another name; if "
             "that home is lost for good, begin anew in this one: onceward reset HOME --file FILE.py, with --from-group "
             "from where the last commit to Kafka ended.",
             last,
         )
-    if last.term > known.term:
+    if last.term > owner.term:
         raise HomeMismatch(
-            f"the marker of {known.pipeline!r} in sink {sink!r} was written in term {last.term}, this home is at term "
-            f"{known.term}: the home is an old copy. Use the newest one."
+            f"the marker of {owner.pipeline!r} in sink {sink!r} was written in term {last.term}, this home is at term "
+            f"{owner.term}: the home is an old copy. Use the newest one."
         )
 
 

@@ -14,18 +14,18 @@ from onceward.epoch.checkpoint import Positions, kafka_positions
 from onceward.epoch.contract import DecidingSink, EpochContext, Guarantee, LastCommit
 from onceward.epoch.coordinator import Attempted, Voted
 from onceward.epoch.entries import EntryMaker
+from onceward.epoch.expected import NEVER, to_record
 from onceward.epoch.journal import Journal
 from onceward.epoch.ledger import DONE, STARTED, Entry
-from onceward.epoch.markers import Markers
 from onceward.epoch.observing import Course, Observer
 from onceward.epoch.outcome import Outcome, TopicPartition
+from onceward.epoch.patience import of_sink
 from onceward.epoch.plans import require_continuity
 from onceward.epoch.ports import Background, Batch, Pending, Stop
-from onceward.epoch.recovery import NEVER, compare_replay, expected_outcomes
-from onceward.epoch.skips import Skipped, in_range
+from onceward.epoch.recovery import compare_replay, expected_outcomes
 from onceward.epoch.takeover import TakenOver
 from onceward.epoch.term import fenced_first
-from onceward.errors import FINAL, RowsDropped
+from onceward.errors import FINAL, CommitUnproven, RowsDropped
 from onceward.events import logger, of_pipeline
 
 REMEMBERED: Final = 100  # epochs that a query object shows
@@ -54,7 +54,6 @@ class EpochRunner:
     recorded: Callable[[Entry], None] = lambda _: None
     keep_alive_s: float = KEEP_ALIVE_S
     observer: Observer = field(default_factory=Observer)
-    journal: type[Journal] = Journal
     finished: deque[Entry] = field(default_factory=lambda: deque(maxlen=REMEMBERED), init=False)
     epochs_committed: int = field(default=0, init=False)
     rows_read: int = field(default=0, init=False)  # of committed epochs, each row once
@@ -68,7 +67,7 @@ class EpochRunner:
         self.idle = threading.Event()
         self.idle.set()
         self.entries = EntryMaker(taken.owner, taken.sinks, taken.coordinator.decider, self.now)
-        self.markers = Markers(taken.owner.pipeline, taken.owner.lineage, taken.markers)
+        self._last = taken.last  # the deciding sink's last commit, to write its marker again
         self._at_work = threading.Lock()  # an epoch, or the marker's renewal: both use the sinks' connections
         self._recording: tuple[Entry, Pending] | None = None  # the last entry, on its way to the disk
         self._renewing: Pending | None = None
@@ -80,7 +79,7 @@ class EpochRunner:
         if self.stop.is_set():
             raise Stopping(f"epoch {epoch} is left to the next start")
         self.idle.clear()
-        self.running = epoch
+        self.running, self.taken.term.settled = epoch, False
         try:
             with of_pipeline(self.taken.owner.pipeline), self._at_work, fenced_first(self.taken.term):
                 self._run(batch, epoch)
@@ -96,12 +95,16 @@ class EpochRunner:
         """Wait for the ledger's last write."""
         self.await_record()
         self.background.close()
+        self.taken.term.settled = self.settled
+
+    @property
+    def settled(self) -> bool:
+        """Whether nothing of the last epoch can be decided that is not committed everywhere."""
+        return self.idle.is_set() and not self.taken.coordinator.deciding
 
     def keep_marker_alive(self) -> None:
         """Asked every now and then: an idle pipeline's marker is written again before it expires."""
-        decider = self.taken.coordinator.decider
-        last = self.markers.last(decider) if decider is not None else None
-        if last is None or self.clock() - self._marked_at < self.keep_alive_s:
+        if self._last is None or self.clock() - self._marked_at < self.keep_alive_s:
             return
         if self._renewing is not None:
             pending, self._renewing = self._renewing, None
@@ -145,7 +148,7 @@ class EpochRunner:
         (A start that trusts the ledger instead of a lost marker has written it already.)
         """
         decider = self.taken.coordinator.decider
-        if decider is None or self.markers.has_ours(decider):
+        if decider is None or self.taken.expected.is_ours(decider):
             return
         sink, taken = self.taken.sinks[decider], self.taken
         assert isinstance(sink, DecidingSink)
@@ -157,8 +160,17 @@ class EpochRunner:
             positions={place: begins.get(place, 0) for place in context.positions},
         )
         sink.write_marker(last)
-        taken.term.begin(NEVER, taken.resolved, marked=True)
-        self.markers.note(last, {decider: sink})
+        self._last = last
+        taken.expected.note([decider], NEVER)
+        held = to_record(taken.expected.held, decider)
+        taken.term.begin(NEVER, taken.resolved, held, taken.sinks, decider)
+
+    def require_all_hold(self) -> None:
+        """Before anything of an epoch is written: what this driver and older ones committed is still there."""
+        for name, sink in self.taken.sinks.items():
+            if sink.remembers:
+                with of_sink(name):
+                    self.taken.expected.require(name, sink.last_commit())
 
     def _run(self, batch: Batch, epoch: int) -> None:
         taken = self.taken
@@ -172,7 +184,7 @@ class EpochRunner:
             positions=positions.kafka,
             input_rows=taken.checkpoint.input_rows(epoch, positions),
             begins=self._begins(epoch),
-            skipped=self._skipped(epoch, positions),
+            skipped=taken.checkpoint.passed_over(taken.skips, epoch, positions),
         )
         batch.prepare(epoch, positions)
         if epoch <= taken.recovered.committed:
@@ -187,7 +199,7 @@ class EpochRunner:
     def _run_once(self, context: EpochContext, positions: Positions, batch: Batch) -> None:
         """The normal way. The offset log is synced while the tasks work; the last ledger entry follows the commits."""
         owner = self.taken.owner
-        journal = self.journal(self, context, positions, batch)
+        journal = Journal(self, context, positions, batch)
         attempted = self.taken.coordinator.carry_out(context, batch.rows, journal, batch.count, self._keep_on)
         attempted.input_rows = _input_rows(context, batch)
         decider = self.taken.coordinator.decider
@@ -198,7 +210,8 @@ class EpochRunner:
             outcome=attempted.sinks[decider].outcome if decider is not None else None,
             positions=context.positions,
         )
-        self.markers.note(last, self.taken.sinks)
+        self.taken.expected.note(self.taken.sinks, context.epoch)
+        self._last = last if decider is not None else None
         entry = self.entries.entry(context, positions, attempted, DONE)
         self._recording = entry, self.background.submit(lambda: self._record(entry))
         self._finish(entry)
@@ -231,12 +244,14 @@ class EpochRunner:
         begun = taken.decisions.of(context.epoch) or taken.ledger.read(context.epoch)
         with batch.rows(context) as rows:
             if begun is not None:
+                _require_same_plan(begun, positions)
                 given_up = {name: self._digest(context, name, rows[name], batch).rows for name in taken.sinks}
                 log.warning(
                     "epoch %d may be visible in part: given up (at-most-once), rows %s", context.epoch, given_up,
                     extra={"event": "epoch_given_up", "epoch": context.epoch, "rows": given_up},
                 )  # fmt: skip
                 return
+            taken.checkpoint.sync_positions(context.epoch)  # what is begun survives a power cut, and so does its plan
             # Whoever claims it is the only one who writes it: a driver that was paused here wakes to a taken slot.
             taken.decisions.decide(self.entries.entry(context, positions, Attempted({}, 1), STARTED))
             taken.coordinator.course = course = Course(context.epoch, self.clock())
@@ -296,10 +311,10 @@ class EpochRunner:
         if not self._at_work.acquire(blocking=False):
             return  # an epoch is under way, which writes it anyway
         try:
-            sink, last = self.taken.sinks[decider], self.markers.last(decider)
+            sink = self.taken.sinks[decider]
             assert isinstance(sink, DecidingSink)
-            assert last is not None
-            sink.write_marker(last)
+            assert self._last is not None
+            sink.write_marker(self._last)
         finally:
             self._at_work.release()
 
@@ -314,17 +329,20 @@ class EpochRunner:
             return kafka_positions(self._before[1])
         return self.taken.checkpoint.initial() if epoch == 0 else None
 
-    def _skipped(self, epoch: int, positions: Positions) -> tuple[Skipped, ...]:
-        """A replay finds the same: what is committed can neither be skipped nor brought back."""
-        if not self.taken.skips:
-            return ()
-        return in_range(self.taken.skips, self.taken.checkpoint.begins(epoch), positions.kafka)
-
     def _keep_on(self) -> None:
         """Between two tries of a commit."""
         self.taken.term.require_current()
         if self.stop.is_set():
             raise Stopping("the pipeline was asked to stop")
+
+
+def _require_same_plan(begun: Entry, positions: Positions) -> None:
+    """What follows an epoch that is given up begins where that one ended."""
+    if begun.positions != positions.texts:
+        raise CommitUnproven(
+            f"epoch {begun.epoch} was begun by another driver, up to {', '.join(begun.positions)}, and Spark runs it "
+            f"up to {', '.join(positions.texts)}. The next start goes on after what was begun."
+        )
 
 
 def _input_rows(context: EpochContext, batch: Batch) -> int | None:

@@ -1,4 +1,4 @@
-"""The file of a home that says which topics its positions are about, by Kafka's ids."""
+"""The note in a checkpoint that says which topics its positions are about, by Kafka's ids."""
 
 from typing import Final
 
@@ -18,5 +18,5 @@ class SourceTopics(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def ids_in(data: bytes | None) -> dict[str, str]:
-    """Of the file, in a home or a savepoint; none if there is no file."""
+    """Of the file; none if there is no file."""
     return unseal(data, SourceTopics, FILE, FORMAT).ids if data is not None else {}

@@ -27,6 +27,7 @@ class StopRequest(msgspec.Struct, frozen=True, kw_only=True):
     term: int
     by: str
     at: str
+    saves: bool = False  # a savepoint is to be made then: the checkpoint is kept, whatever the policy
 
 
 def asked(storage: Storage, term: int) -> StopRequest | None:
@@ -44,34 +45,35 @@ def stop_driver(
     *,
     by: str,
     now: Callable[[], str],
-    is_dead: Callable[[terms.Holder], bool],
+    is_gone: Callable[[terms.Holder], bool],
     clock: Callable[[], float],
     sleep: Callable[[float], None],
+    saves: bool = False,
     patience_s: float = PATIENCE_S,
     report: Callable[[str], None] = lambda _: None,
 ) -> terms.Holder | None:
     """Ask, and wait until the home is free; who has stopped. None: nobody was running."""
     holder = terms.newest_holder(storage)
-    if holder is None or is_dead(holder) or terms.read_beat(storage, holder.term).released:
+    if holder is None or is_gone(holder) or terms.read_beat(storage, holder.term).released:
         return None
-    request = StopRequest(term=holder.term, by=by, at=now())
+    request = StopRequest(term=holder.term, by=by, at=now(), saves=saves)
     storage.replace(_name(holder.term), seal(request))
     report(f"asked {holder} to stop; waiting for its running epoch")
     try:
-        return holder if _gone(storage, holder, is_dead, clock, sleep, patience_s) else None
+        return holder if _let_go(storage, holder, is_gone, clock, sleep, patience_s) else None
     finally:
         storage.remove(_name(holder.term))
 
 
-def _gone(
+def _let_go(
     storage: Storage,
     holder: terms.Holder,
-    is_dead: Callable[[terms.Holder], bool],
+    is_gone: Callable[[terms.Holder], bool],
     clock: Callable[[], float],
     sleep: Callable[[float], None],
     patience_s: float,
 ) -> bool:
-    """Whether it let go. False: it died instead, or was dead."""
+    """Whether it let go. False: it is provably gone."""
     began = moved = clock()
     count = terms.read_beat(storage, holder.term).count
     while True:
@@ -80,15 +82,24 @@ def _gone(
             return True
         newest = terms.newest_holder(storage)
         if newest is not None and newest.term > holder.term:
-            raise HomeInUse(f"{newest} has taken the home over from {holder} meanwhile, and was not asked to stop")
+            raise HomeInUse(
+                f"pipeline {holder.pipeline!r}: {newest} has taken its home over from {holder} meanwhile, and was not "
+                "asked to stop"
+            )
         if beat.count != count:
             count, moved = beat.count, clock()
-        if is_dead(holder) or clock() - moved >= terms.LEASE_S:
+        if is_gone(holder):
             return False
+        if clock() - moved >= terms.LEASE_S:
+            raise HomeInUse(
+                f"{holder} was asked to stop, and its lease stands still: it is paused, cut off, or gone with its "
+                "machine, and from here nobody can tell which. If it may go on, stop it there first; if it is gone, "
+                "leave --stop (stop=True) out."
+            )
         if clock() - began >= patience_s:
             raise HomeInUse(
-                f"{holder} was asked to stop and has not within {patience_s:.0f} s: its epoch takes longer, or it is "
-                "of an older release. It may go on; ask again, or stop it yourself."
+                f"pipeline {holder.pipeline!r}: {holder} was asked to stop and has not within {patience_s:.0f} s: its "
+                "epoch takes longer. It may go on; ask again, or stop it yourself."
             )
         sleep(POLL_S)
 

@@ -6,9 +6,11 @@ A savepoint has large ones as well: they are written into a folder that nobody r
 import os
 import shutil
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Final, Protocol
+
+from onceward.epoch import regular_file
 
 CHUNK: Final = 1 << 22  # bytes; large enough that reading, hashing and writing cost more than asking for them
 PRIVATE: Final = 0o700  # whoever can write to a home can forge what it says is committed, and where its sinks are
@@ -64,6 +66,18 @@ class Storage(Protocol):
 
     def path(self, name: str) -> Path | None:
         """The file as the operating system knows it, which copies better than anybody else; None: it does not."""
+
+
+def claimed(put: Callable[[], None], is_ours: Callable[[], bool]) -> bool:
+    """Whether `put` got the name, which it must refuse with FileExistsError if somebody has it.
+
+    That may be we ourselves: NFS, whose answer was lost, asks again, and finds the name taken.
+    """
+    try:
+        put()
+    except FileExistsError:
+        return is_ours()
+    return True
 
 
 class Below:
@@ -129,7 +143,7 @@ class LocalStorage:
     def read(self, name: str) -> bytes | None:
         """The file's bytes, or None if there is none."""
         try:
-            return (self.root / name).read_bytes()
+            return regular_file.whole(self.root / name)
         except FileNotFoundError:
             return None
 
@@ -153,13 +167,12 @@ class LocalStorage:
         target = self.root / name
         temporary = self._write_beside(target, data, sync=True)
         try:
-            os.link(temporary, target)
-        except FileExistsError:
-            return False
+            won = claimed(lambda: os.link(temporary, target), lambda: temporary.samefile(target))
         finally:
             temporary.unlink()
-        _sync(target.parent)
-        return True
+        if won:
+            _sync(target.parent)
+        return won
 
     def remove(self, name: str) -> None:
         """Take the file away; none there is fine."""
@@ -203,7 +216,7 @@ class LocalStorage:
 
     def chunks(self, name: str) -> Iterator[bytes]:
         """A large file, bit by bit."""
-        with (self.root / name).open("rb", buffering=0) as file:
+        with regular_file.opened(self.root / name) as file:
             while chunk := file.read(CHUNK):
                 yield chunk
 
@@ -275,7 +288,7 @@ class LocalStorage:
 
 
 def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # a pipe in its place is not waited at
     try:
         os.fsync(descriptor)
     finally:

@@ -9,7 +9,8 @@ from functools import partial
 from typing import TypeVar
 
 from onceward import crashpoints
-from onceward.epoch import plans, sink_changes, skips
+from onceward.epoch import plans, skips
+from onceward.epoch import term as terms
 from onceward.epoch.checkpoint import Checkpoint, kafka_positions
 from onceward.epoch.contract import (
     DecidingSink,
@@ -21,22 +22,25 @@ from onceward.epoch.contract import (
 )
 from onceward.epoch.coordinator import Attempted, Coordinator, Voted
 from onceward.epoch.decisions import Decisions
+from onceward.epoch.deeds import Deed
 from onceward.epoch.entries import EntryMaker
+from onceward.epoch.expected import NEVER, Expected, changes, named, recorded, to_record
 from onceward.epoch.home import Home
 from onceward.epoch.ledger import DONE, PREPARED, Entry, Ledger
 from onceward.epoch.patience import patiently
+from onceward.epoch.places import SourceRecord
 from onceward.epoch.recovery import (
-    NEVER,
     Consent,
     Known,
     Recovered,
     by_ledger,
     by_marker,
     check_marker,
+    overruled,
     require_ours,
 )
 from onceward.epoch.skips import Skipped
-from onceward.epoch.term import Term, fenced_first, starts
+from onceward.epoch.term import Term, fenced_first
 from onceward.epoch.unfinished import roll_forward
 from onceward.errors import ConfigurationError, MarkerMissing
 
@@ -54,7 +58,8 @@ class TakenOver:
     decisions: Decisions
     term: Term
     recovered: Recovered
-    markers: Mapping[str, LastCommit | None]  # what each sink that remembers holds now
+    expected: Expected  # what each sink holds, and must go on holding
+    last: LastCommit | None  # the deciding sink's
     resolved: tuple[str, ...]  # what was in doubt, and what became of it
     skips: tuple[Skipped, ...] = ()  # records that are passed over
 
@@ -62,6 +67,13 @@ class TakenOver:
     def sinks(self) -> Mapping[str, TwoPhaseCommitSink]:
         """By name, the decider last."""
         return self.coordinator.sinks
+
+    def require_ahead(self, place: SourceRecord) -> None:
+        """No epoch has committed the record, or begun to write it once: ledger, Kafka, and the engine's own log say."""
+        finished, known = self.checkpoint.last_finished(), (self.ledger.last(), self.decisions.last())
+        begun = [entry.epoch for entry in known if entry is not None]
+        committed = max(self.recovered.committed, finished if finished is not None else NEVER, *begun)
+        skips.require_ahead(place, committed, self.checkpoint.begins_of_sources(committed + 1))
 
 
 @dataclass(slots=True, kw_only=True)
@@ -78,7 +90,7 @@ class TakeOver:
     now: Callable[[], str]  # the time of day, for people
     report: Callable[[str], None] = lambda _: None
     consent: Consent = field(default_factory=Consent)
-    first_term: int = 0  # of this lineage
+    deed: Deed
 
     def recover(self) -> TakenOver:
         """Of a start that was overtaken on its way the rest is a consequence: its successor moved on."""
@@ -94,18 +106,23 @@ class TakeOver:
         for name, sink in reversed(self.coordinator.sinks.items()):
             self._ask(name, partial(sink.open, replace(self.owner, sink=name)))
         recovered, markers, resolved = Recovered(NEVER), dict[str, LastCommit | None](), list[str]()
+        expected = Expected(self.owner.pipeline, self.owner.lineage, {}, self.owner.before)
         if exactly_once:
-            recovered, markers = self._find_out(checkpoint)
+            recovered, markers = self._find_out(checkpoint, expected)
             resolved = self._put_right(checkpoint, recovered)
             markers.update(self._resolve(recovered, resolved))
             self.term.require_current()  # paused on the way, and overtaken: what it would record counts no more
             self._record_last(checkpoint, recovered)
-            for line in sink_changes.in_words(self.ledger.last(), self.ledger, self.coordinator.sinks):
+            for line in changes(expected.held, self.owner.lineage, self.ledger.last(), self.coordinator.sinks):
                 self.report(line)
             markers.update(self._mark_anew(checkpoint, recovered))
-            self.term.begin(recovered.committed, resolved, marked=self._is_marked(markers))
-        elif self.owner.guarantee is Guarantee.AT_MOST_ONCE:
-            self._give_up_what_was_begun()
+            expected.believe(markers)
+            decider = self.coordinator.decider
+            held = to_record(expected.held, decider)
+            self.term.begin(recovered.committed, resolved, held, self.coordinator.sinks, decider)
+        else:
+            resolved = self._put_right(checkpoint, self._begun())
+        self.term.settled = True
         crashpoints.reach("recovered")
         return TakenOver(
             owner=self.owner,
@@ -115,9 +132,10 @@ class TakeOver:
             decisions=self.decisions,
             term=self.term,
             recovered=recovered,
-            markers=markers,
+            expected=expected,
+            last=markers.get(self.coordinator.decider) if self.coordinator.decider is not None else None,
             resolved=tuple(resolved),
-            skips=skips.read(self.home.storage),
+            skips=skips.read(checkpoint.notes.read(skips.FILE)),
         )
 
     def _adopt(self) -> Checkpoint:
@@ -135,91 +153,90 @@ class TakeOver:
         except MarkerMissing:
             return  # told below, where --trust-ledger counts
         if last is not None:
-            require_ours(self._known(None, {}, None), decider, last)
+            require_ours(self.owner, decider, last)
 
-    def _find_out(self, checkpoint: Checkpoint) -> tuple[Recovered, dict[str, LastCommit | None]]:
+    def _find_out(self, checkpoint: Checkpoint, expected: Expected) -> tuple[Recovered, dict[str, LastCommit | None]]:
         # In this order: an older driver that wakes may finish an epoch meanwhile, and what is read later may only
         # be ahead. A sink's marker follows the decision, and the ledger's entry follows the marker.
-        recorded = self.ledger.last()
-        if recorded is not None:
-            self.ledger.sync(recorded)
+        done = self.ledger.last()
+        if done is not None:
+            self.ledger.sync(done)
+        expected.held = named(recorded(self.term.storage, self.deed, done), self.coordinator.decider)
         asked = {name: sink for name, sink in self.coordinator.sinks.items() if sink.remembers}
-        markers = {name: self._ask(name, partial(self._last_commit, sink)) for name, sink in asked.items()}
-        known = self._known(recorded, markers, checkpoint)
-        return self._conclude(known, markers), markers
+        markers = {name: self._ask(name, partial(self._last_commit, name, sink)) for name, sink in asked.items()}
+        known = self._known(done, markers, checkpoint, expected)
+        recovered = self._conclude(known, markers)
+        if lines := overruled(known, recovered, self.coordinator.decider, markers):
+            self.consent.confirm(lines)
+            for line in lines:
+                self.report(line)
+        return recovered, markers
 
-    def _last_commit(self, sink: TwoPhaseCommitSink) -> LastCommit | None:
+    def _last_commit(self, name: str, sink: TwoPhaseCommitSink) -> LastCommit | None:
         try:
             return sink.last_commit()
         except MarkerMissing:  # others' offsets in its place
-            if self.consent.trust_ledger:
+            if name in self.consent.trust_ledger:
                 return None
             raise
 
     def _known(
-        self, recorded: Entry | None, markers: Mapping[str, LastCommit | None], checkpoint: Checkpoint | None
+        self, done: Entry | None, markers: Mapping[str, LastCommit | None], checkpoint: Checkpoint, expected: Expected
     ) -> Known:
         decider, lineage = self.coordinator.decider, self.owner.lineage
         others = [it.epoch for name, it in markers.items() if it and name != decider and it.lineage == lineage]
-        finished = checkpoint.last_finished() if checkpoint is not None else None
+        finished = checkpoint.last_finished()
         return Known(
-            pipeline=self.owner.pipeline,
-            lineage=self.owner.lineage,
-            term=self.owner.term,
-            recorded=recorded,
-            pending=checkpoint.planned() if checkpoint is not None else None,
-            marked=self._was_marked(recorded),
+            owner=self.owner,
+            expected=expected,
+            recorded=done,
+            pending=checkpoint.planned(),
             seen=max((*others, finished if finished is not None else NEVER), default=NEVER),
             consent=self.consent,
-            inherits=self.owner.inherits,
         )
-
-    def _was_marked(self, recorded: Entry | None) -> bool:
-        # Epochs that the ledger decided went without the deciding sink: what it had before need not be there now.
-        since = recorded.term + 1 if recorded is not None and sink_changes.without_decider(recorded) else 0
-        said = {it.marked for it in starts(self.term.storage) if it.term >= max(self.first_term, since)}
-        if True in said:
-            return True
-        # An older release did not say; an epoch that it has voted for or recorded may have been committed.
-        return None in said and (recorded is not None or self.ledger.last(PREPARED) is not None)
-
-    def _is_marked(self, markers: Mapping[str, LastCommit | None]) -> bool:
-        """Whether the deciding sink has a marker of this lineage: after a reset it holds the old one's until then."""
-        last = markers[self.coordinator.decider] if self.coordinator.decider is not None else None
-        return last is not None and last.lineage == self.owner.lineage
 
     def _conclude(self, known: Known, markers: Mapping[str, LastCommit | None]) -> Recovered:
         decider = self.coordinator.decider
         others = [name for name in self.coordinator.sinks if name != decider]
+        last = terms.last_start(self.term.storage)
+        if decider is not None and last is not None and last.decider is None:
+            self.decisions.close(known.done + 1)  # until now the ledger decided, and a driver may be paused before that
         self._require_same_decider(known)
         self.term.require_current()
         if decider is not None:
-            recovered = by_marker(known, decider, markers[decider], self.ledger, others)
+            recovered = by_marker(known, decider, markers[decider], self.ledger, self._voters(markers[decider], others))
         else:
             recovered = by_ledger(known, self.decisions.last())
             while self.decisions.close(recovered.committed + 1) is not None:  # a driver that woke was quicker
                 recovered = by_ledger(known, self.decisions.last())
         for name in others:
             if name in markers:
-                check_marker(known, recovered, name, markers[name], self.ledger)
+                check_marker(known, recovered, name, markers[name])
         return recovered
 
+    def _voters(self, last: LastCommit | None, now: list[str]) -> list[str]:
+        """Which other sinks have voted for what the deciding one holds: sinks come and go."""
+        found = [it for it in terms.starts(self.term.storage) if last is not None and it.term == last.term]
+        return [name for name in found[0].sinks if name != found[0].decider] if found else now
+
     def _require_same_decider(self, known: Known) -> None:
-        """An epoch in doubt is settled by whoever was to decide it, before a pipeline gets or loses its Kafka sink."""
-        decider = self.coordinator.decider
-        waiting = self.decisions.last() if decider is not None else self.ledger.last(PREPARED)
-        if waiting is not None and waiting.epoch > known.done and waiting.decider != decider:
+        """An epoch that the ledger has decided is finished before a pipeline gets a Kafka sink, which would decide."""
+        waiting = self.decisions.last() if self.coordinator.decider is not None else None
+        if waiting is not None and waiting.epoch > known.done:
             raise ConfigurationError(
-                f"epoch {waiting.epoch} of {known.pipeline!r} is in doubt, and {waiting.decided_by} was to decide it; "
-                "the pipeline's sinks have changed since. Start it once with its old sinks, or finish the epoch with "
-                "`onceward resolve`."
+                f"epoch {waiting.epoch} of {self.owner.pipeline!r} was decided by the ledger and is not finished, and "
+                "the pipeline has a Kafka sink since, which is to decide. Start it once with its old sinks, or finish "
+                "the epoch with `onceward resolve`."
             )
 
     def _put_right(self, checkpoint: Checkpoint, recovered: Recovered) -> list[str]:
         """Spark's logs say what ledger and marker say; what a power cut has torn is put back or planned anew."""
         told = checkpoint.clear_torn(recovered.committed)
         told += plans.put_right(checkpoint, self.ledger, recovered)
-        checkpoint.require_intact(recovered.committed)
+        if self.owner.guarantee is Guarantee.EXACTLY_ONCE:
+            checkpoint.require_intact(recovered.committed)
+        elif (begun := recovered.unfinished) is not None and checkpoint.is_next(begun.epoch):
+            checkpoint.restore(begun.epoch, begun.plan)  # by a driver that was overtaken, in a folder of its own
         planned = checkpoint.planned()
         if self.consent.replan and planned is not None and planned > recovered.committed:
             checkpoint.discard(planned)
@@ -267,7 +284,8 @@ class TakeOver:
             return  # a replay, if there is one, says that the entry is missing
         entries = EntryMaker(self.owner, self.coordinator.sinks, decider, self.now)
         positions = checkpoint.positions(recovered.committed)
-        context = EpochContext(epoch=recovered.committed, positions=positions.kafka)
+        passed = checkpoint.passed_over(skips.read(checkpoint.notes.read(skips.FILE)), recovered.committed, positions)
+        context = EpochContext(epoch=recovered.committed, positions=positions.kafka, skipped=passed)
         self.ledger.write(entries.entry(context, positions, Attempted(parts, 1), DONE))
 
     def _mark_anew(self, checkpoint: Checkpoint, recovered: Recovered) -> dict[str, LastCommit | None]:
@@ -300,12 +318,16 @@ class TakeOver:
             self.term,
             clock=self.clock,
             now=self.now,
-            trust_ledger=self.consent.trust_ledger,
+            trusted=self.consent.trust_ledger,
         )
 
-    def _give_up_what_was_begun(self) -> None:
-        """At-most-once: from now on no earlier driver can begin the epoch after the last one that was begun."""
-        self.term.require_current()
-        last = self.decisions.last()
-        while (quicker := self.decisions.close(last.epoch + 1 if last is not None else 0)) is not None:
-            last = quicker
+    def _begun(self) -> Recovered:
+        """Weaker guarantees: the newest epoch on record. Under at-most-once no earlier driver begins another one."""
+        done, begun = self.ledger.last(), self.decisions.last()
+        if self.owner.guarantee is Guarantee.AT_MOST_ONCE:
+            self.term.require_current()
+            while (quicker := self.decisions.close(begun.epoch + 1 if begun is not None else 0)) is not None:
+                begun = quicker
+        if begun is not None and (done is None or begun.epoch > done.epoch):
+            return Recovered(begun.epoch, unfinished=begun)
+        return Recovered(done.epoch if done is not None else NEVER)

@@ -5,7 +5,7 @@ that counter on its own clock and takes over once it has stood still, so no two 
 Pure but for the storage: clock and sleep are passed in.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Final, TypeVar
@@ -46,6 +46,7 @@ class Beat(msgspec.Struct, frozen=True, kw_only=True):
     format: int = FORMAT
     count: int
     released: bool = False
+    settled: bool = False  # released with nothing open: of all that was asked to be decided the end is on record
 
 
 class Start(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,7 +56,9 @@ class Start(msgspec.Struct, frozen=True, kw_only=True):
     term: int
     after_epoch: int
     resolved: list[str] = []  # what was in doubt at this start, and what became of it
-    marked: bool | None = None  # whether the deciding sink has a marker since then; None: an older release did not say
+    held: dict[str, tuple[str, int]] = {}  # by sink, also of those that are out: the lineage and epoch that it held
+    sinks: list[str] = []  # that its epochs are committed in
+    decider: str | None = None  # the one of them that decides; None: the ledger
 
 
 Numbered = TypeVar("Numbered", Holder, Start)
@@ -69,6 +72,7 @@ class Term:
     number: int
     holder: Holder
     count: int = 0
+    settled: bool = False  # nothing is open that a sink may have decided
 
     def renew(self) -> None:
         self.count += 1
@@ -79,14 +83,36 @@ class Term:
         self.count += 1
         self._beat(released=True)
 
-    def begin(self, after_epoch: int, resolved: Iterable[str] = (), *, marked: bool | None = None) -> None:
-        """Record what was committed when this term began, and what it found in doubt."""
-        start = Start(term=self.number, after_epoch=after_epoch, resolved=[*resolved], marked=marked)
+    def begin(
+        self,
+        after_epoch: int,
+        resolved: Iterable[str],
+        held: Mapping[str, tuple[str, int]],
+        sinks: Iterable[str] = (),
+        decider: str | None = None,
+    ) -> None:
+        """Record what was committed when this term began, what it found in doubt, and what each sink held."""
+        start = Start(
+            term=self.number,
+            after_epoch=after_epoch,
+            resolved=[*resolved],
+            held=dict(held),
+            sinks=[*sinks],
+            decider=decider,
+        )
         self.storage.replace(f"{FOLDER}/{self.number:06d}.start", seal(start))
+
+    def following(self) -> "Term":
+        """The next term, for what ends this one; `PipelineFenced` if somebody else has it."""
+        number = self.number + 1
+        claimed = msgspec.structs.replace(self.holder, term=number)
+        if not self.storage.claim(_file(number), seal(claimed)):
+            self.require_current()
+        return Term(self.storage, number, claimed)
 
     def require_current(self) -> None:
         """Raise `PipelineFenced` if a newer term exists."""
-        if self.storage.read(f"{FOLDER}/{self.number + 1:06d}.json") is not None:
+        if self.storage.read(_file(self.number + 1)) is not None:
             newest = newest_holder(self.storage)
             raise PipelineFenced(
                 f"pipeline {self.holder.pipeline!r} was taken over by {newest}; this driver holds term {self.number} "
@@ -95,7 +121,7 @@ class Term:
 
     def _beat(self, *, released: bool) -> None:
         # Not synced: only living observers read it, and after a power cut there is no holder to protect.
-        beat = Beat(count=self.count, released=released)
+        beat = Beat(count=self.count, released=released, settled=released and self.settled)
         self.storage.replace(f"{FOLDER}/{self.number:06d}.lease", seal(beat), sync=False)
 
 
@@ -115,7 +141,7 @@ class Watcher:
     """Looks at a home's holder, now and again, on the observer's own clock."""
 
     storage: Storage
-    is_dead: Callable[[Holder], bool]
+    is_gone: Callable[[Holder], bool]
     clock: Callable[[], float]
     holder: Holder | None = None
     moved: bool = False  # its counter, while we looked: it is alive
@@ -129,7 +155,7 @@ class Watcher:
         if self._seen != (self.newest, beat.count):
             self.moved = self._seen is not None
             self._seen, self._since = (self.newest, beat.count), self.clock()
-        free = self.holder is None or beat.released or self.is_dead(self.holder)
+        free = self.holder is None or beat.released or self.is_gone(self.holder)
         return free or self.clock() - self._since >= LEASE_S
 
     @property
@@ -142,31 +168,35 @@ def acquire(
     storage: Storage,
     describe: Callable[[int], Holder],
     *,
-    is_dead: Callable[[Holder], bool],
+    is_gone: Callable[[Holder], bool],
     clock: Callable[[], float],
-    sleep: Callable[[float], None],
+    sleep: Callable[[float], object],
     take_over: bool = False,
     report: Callable[[str], None] = lambda _: None,
+    home: str = "the home",
 ) -> Term:
-    """Claim the next term, waiting for a holder's lease to run out; `HomeInUse` if it lives on."""
+    """Claim the next term, waiting for a holder's lease to run out; `HomeInUse` if it lives on.
+
+    home: how messages call it.
+    """
     began, told = clock(), False
-    watcher = Watcher(storage, is_dead, clock)
+    watcher = Watcher(storage, is_gone, clock)
     while True:
         if watcher.vacant() or take_over:
             number = watcher.newest + 1
             claimed = describe(number)
-            if storage.claim(f"{FOLDER}/{number:06d}.json", seal(claimed)):
+            if storage.claim(_file(number), seal(claimed)):
                 term = Term(storage, number, claimed)
                 term.renew()
                 _forget(storage, number - 21)
                 return term
             continue  # somebody else was quicker: watch them
         if not told:
-            report(f"the home is held by {watcher.holder}; waiting for its lease")
+            report(f"{home} is held by {watcher.holder}; waiting for its lease")
             told = True
         if watcher.moved and clock() - began >= WAIT_S:
             raise HomeInUse(
-                f"the home is in use by {watcher.holder}, which is alive. Stop it first, or start with --take-over "
+                f"{home} is in use by {watcher.holder}, which is alive. Stop it first, or start with --take-over "
                 "(take_over=True) to fence it and take its place at once."
             )
         sleep(POLL_S)
@@ -180,6 +210,11 @@ def boundaries(storage: Storage) -> dict[int, int]:
 def starts(storage: Storage) -> list[Start]:
     """Every term that began, oldest first."""
     return [_read(storage, name, Start) for name in storage.names(FOLDER) if name.endswith(".start")]
+
+
+def last_start(storage: Storage) -> Start | None:
+    """The newest term that began; None: none has."""
+    return max(starts(storage), key=lambda start: start.term, default=None)
 
 
 def newest_holder(storage: Storage) -> Holder | None:
@@ -207,6 +242,10 @@ def read_beat(storage: Storage, number: int) -> Beat:
         return unseal(data, Beat, name, FORMAT) if data is not None else Beat(count=0)
     except LedgerCorrupt:  # never synced, so a power cut may tear it; it then stands still like any dead holder's
         return Beat(count=-1)
+
+
+def _file(number: int) -> str:
+    return f"{FOLDER}/{number:06d}.json"
 
 
 def _forget(storage: Storage, newest: int) -> None:

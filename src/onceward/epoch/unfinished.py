@@ -1,6 +1,6 @@
 """An epoch that is decided and may not be visible everywhere: a start commits it in every sink before all else."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Final
 
 import msgspec
@@ -24,11 +24,14 @@ def roll_forward(
     *,
     clock: Callable[[], float],
     now: Callable[[], str],
-    trust_ledger: bool,
+    trusted: Collection[str],
 ) -> str:
-    """Commit what was voted for, record it as done; what became of it, in words."""
+    """Commit what was voted for, record it as done; what became of it, in words.
+
+    trusted: sinks that a person has looked at; what these hold is not compared once more.
+    """
     parts = {
-        name: Voted(part.outcome, _committable(part, trust_ledger=trust_ledger), dict(part.milliseconds))
+        name: Voted(part.outcome, _committable(part, compare=name not in trusted), dict(part.milliseconds))
         for name, part in entry.sinks.items()
         if name != entry.decider
     }
@@ -62,8 +65,7 @@ def roll_forward(
     )
 
 
-def _committable(part: SinkEntry, *, trust_ledger: bool) -> Committable:
-    """Who trusts the ledger has looked at what the target holds: it is not compared once more."""
-    if not trust_ledger:
+def _committable(part: SinkEntry, *, compare: bool) -> Committable:
+    if compare:
         return part.committable
     return {name: value for name, value in part.committable.items() if name != AFTER}

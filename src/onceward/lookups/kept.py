@@ -53,8 +53,9 @@ class KeptLookups:
     def read(self, epoch: int, positions: Sequence[str]) -> dict[str, pa.Table] | None:
         """What is kept for an epoch that ends at these positions; None if nothing is."""
         name = _name(epoch, positions)
-        data = self._storage.read(name)
-        if data is None:
+        try:
+            data = b"".join(self._storage.chunks(name))  # there may be very much of it
+        except FileNotFoundError:
             return None
         # Whoever wrote it may have been stopped before it was synced, and what is made of it may soon be out.
         self._storage.sync(name)

@@ -13,13 +13,15 @@ from pyspark.sql import DataFrame, SparkSession
 
 from onceward.errors import OncewardError
 from onceward.kafka.wire import Cluster
-from onceward.pipeline.source import java_settings, sources
+from onceward.pipeline.java_settings import java_settings
+from onceward.pipeline.source import sources
 from onceward.sinks.kafka.copying import COPIED, Copied
 from onceward.sinks.kafka.encoding import HASH
 from onceward.sinks.kafka.functions import Function, Kind
 
 # Settings of Spark's consumer that say nothing about which records it gives.
 HARMLESS: Final = frozenset({"kafka.bootstrap.servers", "kafka.fetch.max.wait.ms", "kafka.max.poll.records"})
+OTHERWISE: Final = frozenset({"minpartitions", "maxrecordsperpartition"})  # more tasks than partitions are wanted
 STRICT: Final = {"kafka.isolation.level": "read_committed", "failondataloss": "true"}
 BYTES: Final = frozenset({"binary", "string"})  # the same bytes, in Spark
 
@@ -40,7 +42,7 @@ def copied(source: DataFrame, columns: Collection[str], sink: Cluster) -> Copied
 
 def _readable(source: DataFrame, sink: Cluster) -> Cluster | None:
     ((_, options),) = sources(source)
-    if any(options.get(name) != value for name, value in STRICT.items()):
+    if any(options.get(name) != value for name, value in STRICT.items()) or OTHERWISE & options.keys():
         return None
     own = {name for name in options if name.startswith("kafka.")} - HARMLESS - STRICT.keys()
     try:

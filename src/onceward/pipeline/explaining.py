@@ -1,6 +1,5 @@
 """Spark's exceptions, and a user's own, as errors of ours that name the cause and the fix in a line or two."""
 
-import errno
 import re
 import shutil
 from collections.abc import Callable, Hashable, Iterator, Sequence
@@ -21,14 +20,12 @@ from pyspark.errors import (
 from pyspark.errors.exceptions.captured import CapturedException
 
 from onceward.epoch import tries
-from onceward.errors import HomeUnusable, OncewardError, PipelineFileError, QueryFailed, UserCodeFailed
+from onceward.epoch.home_unusable import REPLAYED, home_unusable
+from onceward.errors import OncewardError, PipelineFileError, QueryFailed, UserCodeFailed
 from onceward.pipeline.lost_input import input_lost
 from onceward.pipeline.user_code import Failure, failure_in, failure_of
 
-FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
-REFUSED: Final = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EISDIR})
 NO_ROOM: Final = "No space left on device"  # as Java's exceptions say it, which have no number
-REPLAYED: Final = "Nothing of the unfinished epoch is visible and nothing is lost"
 TEMPORARY: Final = "that of Spark's temporary files (spark.local.dir)"
 FULL_BYTES: Final = 1 << 16
 UNRESOLVED: Final = "UNRESOLVED_COLUMN"
@@ -82,17 +79,6 @@ def explained(error: BaseException, places: Sequence[str] = ()) -> OncewardError
     if isinstance(error, OSError) and not isinstance(error, ConnectionError):
         return home_unusable(error, next(iter(places), None))
     return _of_spark(error, places)
-
-
-def home_unusable(error: OSError, home: str | Path | None = None) -> HomeUnusable | None:
-    """What the operating system refuses about the home; of a full disk it names no file."""
-    place = error.filename or (f"into the home {home}" if home is not None else "into the home")
-    said = f"cannot write {place}: {(error.strerror or str(error)).lower()}"
-    if error.errno in FULL:
-        return HomeUnusable(f"{said}. {REPLAYED}: make room there, and start again.")
-    if error.errno in REFUSED:
-        return HomeUnusable(f"{said}. A pipeline's home= is a directory that this user can write.")
-    return None
 
 
 class Homed(Protocol):

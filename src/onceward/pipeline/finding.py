@@ -18,11 +18,12 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame
 
 from onceward.epoch import poison, skips
-from onceward.epoch.checkpoint import Checkpoint, Positions, TornEntry, as_text, kafka_positions
+from onceward.epoch.checkpoint import Checkpoint, Positions, TornEntry, as_text, offsets_of
 from onceward.epoch.contract import EpochContext
 from onceward.epoch.home import Home
 from onceward.epoch.inspection import deed_of, epochs
 from onceward.epoch.patience import Patience
+from onceward.epoch.places import SourcePartition
 from onceward.epoch.poison import Ranges
 from onceward.epoch.skips import Skipped
 from onceward.epoch.storage import LocalStorage
@@ -64,7 +65,7 @@ def find(
     _require_parts(pipeline)
     epoch, checkpoint, known = _failing(home)
     scratch = _Scratch(pipeline, home, checkpoint, epoch, transforms, look_twice=look_twice)
-    whole = poison.ranges_of(checkpoint.begins(epoch), kafka_positions(scratch.end.texts, max))
+    whole = poison.ranges_of(checkpoint.begins_of_sources(epoch), [offsets_of(it) for it in scratch.end.texts])
     report(f"epoch {epoch} has {poison.size(whole):,} offsets; it is run in parts, and nothing is written")
     if scratch.failure({}, known) is not None:
         raise SkipRefused(f"epoch {epoch} fails without a single record: no record is at fault. {scratch.last}")
@@ -115,7 +116,7 @@ def _failing(home: Home) -> tuple[int, Checkpoint, tuple[Skipped, ...]]:
         raise SkipRefused(
             f"{home.location} has no epoch that is planned and not committed: nothing has failed since the last commit"
         )
-    return planned, checkpoint, skips.read(lineage.storage)
+    return planned, checkpoint, skips.read(checkpoint.notes.read(skips.FILE))
 
 
 class _Scratch:
@@ -186,9 +187,12 @@ class _Scratch:
         scratch = Checkpoint(storage, FOLDER, (folder / FOLDER).as_uri())
         texts = []
         for index, text in enumerate(self.end.texts):
-            ends = kafka_positions([text])
+            ends = offsets_of(text)
             begins = self._begins[index] if index < len(self._begins) else {}
-            cut = {place: _within(range(begins.get(place, 0), end), part.get(place)) for place, end in ends.items()}
+            cut = {
+                place: _within(range(begins.get(place, 0), end), part.get(SourcePartition(index, *place)))
+                for place, end in ends.items()
+            }
             scratch.begin_at(index, {place: it.start for place, it in cut.items()})
             texts.append(as_text({place: it.stop for place, it in cut.items()}))
         head = self.end.plan.splitlines()[:2]  # the log's version; watermark, time and settings of the epoch

@@ -11,7 +11,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from onceward.epoch.home import Home, parse_home
-from onceward.epoch.storage import CHUNK
+from onceward.epoch.storage import CHUNK, claimed
 
 
 def open_home(home: str | Path, spark: SparkSession) -> Home:
@@ -84,13 +84,9 @@ class HadoopStorage:
         with self._os_errors(name):
             temporary = self._write_beside(name, data, sync=True)
             try:
-                self._context.rename(temporary, self._path(name), self._refuse)
-            except Py4JJavaError as error:
+                return claimed(lambda: self._put(temporary, name), lambda: not self._files.exists(temporary))
+            finally:
                 self._files.delete(temporary, False)
-                if _is(error, "FileAlreadyExistsException"):
-                    return False
-                raise
-            return True
 
     def remove(self, name: str) -> None:
         """Take the file away; none there is fine."""
@@ -185,6 +181,14 @@ class HadoopStorage:
 
     def path(self, name: str) -> Path | None:
         """In HDFS only."""
+
+    def _put(self, temporary: Any, name: str) -> None:
+        try:
+            self._context.rename(temporary, self._path(name), self._refuse)
+        except Py4JJavaError as error:
+            if _is(error, "FileAlreadyExistsException"):
+                raise FileExistsError(name) from error
+            raise
 
     def _write_beside(self, name: str, data: bytes, *, sync: bool) -> Any:
         folder, _, file = name.rpartition("/")

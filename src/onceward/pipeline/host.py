@@ -1,7 +1,7 @@
 """Runs the pipelines of a user's file in this process until they end or are asked to stop."""
 
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +11,7 @@ from py4j.protocol import Py4JError
 
 from onceward.epoch.recovery import InDoubt
 from onceward.epoch.runner import Stopping
-from onceward.errors import HomeInUse, SavepointUnusable
+from onceward.errors import ConfigurationError, HomeInUse, SavepointUnusable
 from onceward.pipeline.pipeline import Pipeline
 from onceward.pipeline.query import Query
 from onceward.pipeline.restores import place_of
@@ -30,7 +30,7 @@ class Starting(TypedDict, total=False):
     """What a person says knowingly when they start pipelines."""
 
     take_over: bool
-    trust_ledger: bool
+    confirm: Callable[[list[str]], None]
     in_doubt: InDoubt | None
     replan: bool
     accept_lost_input: bool
@@ -79,18 +79,22 @@ def run(
     look: Callable[[list[Sight]], None] = lambda _: None,
     restores: Mapping[str, Restores] | None = None,
     standby: bool = False,
+    trust_ledger: Sequence[str] = (),
     **starting: Unpack[Starting],
 ) -> Ended:
     """Start all, wait, stop all cleanly at a signal or when one fails; a failure is raised.
 
+    One whose home is in use is left to its driver: the others run, and at the end that is raised.
     `look` is called every now and then with what is to be seen of them. standby: start each when nobody else drives it
-    any more. `starting`: what `Pipeline.start` takes besides.
+    any more. trust_ledger: sinks of any of them, by their names. `starting`: what `Pipeline.start` takes as well.
     """
     queries: list[Query] = []
+    in_use: list[BaseException] = []
     with stop_signals(report, lambda: "; ".join(f"{it.name}: {it.waited_for}" for it in queries)) as asked:
         try:
             stop = asked.event.is_set
             pipelines = list(pipelines)
+            require_sinks(pipelines, trust_ledger)
             if standby:
                 warm_up(pipelines[0].source.sparkSession)
             for pipeline in pipelines:
@@ -98,19 +102,37 @@ def run(
                 restore = (restores or {}).get(pipeline.name, Restores())
 
                 def start(pipeline: Pipeline = pipeline, restore: Restores = restore) -> Query:
-                    return pipeline.start(trigger=trigger, report=report, asked_to_stop=stop, **starting, **restore)
+                    mine = [name for name in trust_ledger if name in pipeline.sinks]
+                    return pipeline.start(
+                        trigger=trigger, report=report, asked_to_stop=stop, trust_ledger=mine, **starting, **restore
+                    )
 
-                queries.append(_in_turn(pipeline, start, report, stop) if standby else start())
-            _watch(queries, asked.event, look)
+                try:
+                    queries.append(_in_turn(pipeline, start, report, stop) if standby else start())
+                except HomeInUse as error:
+                    report(f"{pipeline.name}: not started; {error}")
+                    in_use.append(error)
+            if queries:
+                _watch(queries, asked.event, look)
         except Stopping:
             pass  # while a start waited for something
         finally:
             failures = _stop(queries)
             with suppress(Py4JError, ConnectionError):  # without Spark there is nothing to be seen
                 look([query.sight() for query in queries])
-    if failures:
-        raise failures[0]
+    if failures or in_use:
+        raise [*failures, *in_use][0]
     return Ended(asked.name or "finished", queries)
+
+
+def require_sinks(pipelines: Iterable[Pipeline], names: Iterable[str]) -> None:
+    """Each is a sink of one of them."""
+    known = {name for pipeline in pipelines for name in pipeline.sinks}
+    if unknown := sorted(set(names) - known):
+        raise ConfigurationError(
+            f"--trust-ledger names {', '.join(map(repr, unknown))}, which is no sink of these pipelines: they have "
+            f"{', '.join(map(repr, sorted(known)))}"
+        )
 
 
 def _in_turn(

@@ -12,7 +12,7 @@ from onceward.epoch.home import IN_MEMORY, MEMORY, is_in_memory
 from onceward.epoch.sealed import seal, unseal
 from onceward.epoch.term import FORMAT, Holder
 from onceward.errors import OncewardError
-from onceward.pipeline.lease import is_dead, this_process
+from onceward.holding import is_gone, this_process
 
 SHARED_MEMORY: Final = Path("/dev/shm")  # noqa: S108 - a directory of our own is made in it
 OWNER: Final = "process.json"
@@ -59,5 +59,5 @@ def _clear_up(parent: Path) -> None:
             holder = unseal((folder / OWNER).read_bytes(), Holder, str(folder / OWNER), FORMAT)
         except (OSError, OncewardError):
             continue  # being made, or not of ours
-        if is_dead(holder):
+        if is_gone(holder):
             shutil.rmtree(folder, ignore_errors=True)

@@ -1,14 +1,10 @@
-"""The lease of this process on a home: who it is, whether another holder is still there, and keeping it alive."""
+"""The lease of this process on a home, kept alive."""
 
-import os
-import socket
 import threading
 from collections.abc import Callable
-from datetime import UTC, datetime
 
-from onceward import processes
 from onceward.epoch.stop_request import StopRequest, asked
-from onceward.epoch.term import RENEW_S, Holder, Term
+from onceward.epoch.term import RENEW_S, Term
 from onceward.errors import PipelineFenced
 from onceward.events import logger
 
@@ -81,23 +77,3 @@ class LeaseKeeper:
         if self._stop is not None and (request := asked(self._term.storage, self._term.number)) is not None:
             tell, self._stop = self._stop, None
             tell(request)
-
-
-def this_process(pipeline: str, term: int) -> Holder:
-    """The holder that this process is."""
-    return Holder(
-        term=term,
-        pipeline=pipeline,
-        host=socket.gethostname(),
-        machine=processes.machine(),
-        pid=os.getpid(),
-        process_start=processes.started(os.getpid()),
-        since=datetime.now(UTC).isoformat(timespec="seconds"),
-    )
-
-
-def is_dead(holder: Holder) -> bool:
-    """Certain only for a process of this very machine and boot; anything else must let its lease run out."""
-    if not holder.machine or holder.machine != processes.machine():
-        return False
-    return processes.started(holder.pid) != holder.process_start

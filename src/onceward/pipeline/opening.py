@@ -4,49 +4,49 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Final, TypeAlias
+from typing import Final
 
 from pyspark.errors import AnalysisException
 
 from onceward import errors
-from onceward.epoch import deeds
 from onceward.epoch import term as terms
-from onceward.epoch.contract import Guarantee, Owner, TwoPhaseCommitSink
+from onceward.epoch.contract import Guarantee, TwoPhaseCommitSink
 from onceward.epoch.coordinator import Coordinator
-from onceward.epoch.decisions import Decisions
-from onceward.epoch.deeds import Deed
 from onceward.epoch.home import Home
-from onceward.epoch.ledger import Ledger
-from onceward.epoch.patience import Patience
+from onceward.epoch.patience import Patience, SinkOutage
+from onceward.epoch.ports import Process
+from onceward.epoch.query_shape import QueryShape
 from onceward.epoch.recovery import Consent
 from onceward.epoch.runner import Stopping
+from onceward.epoch.starting import Begins, Fits, Opened, Start
 from onceward.epoch.storage import LocalStorage
-from onceward.epoch.takeover import TakenOver, TakeOver
+from onceward.epoch.term import Term
+from onceward.holding import is_gone, this_process
 from onceward.pipeline.explaining import line_of, own_failure
-from onceward.pipeline.lease import LeaseKeeper, is_dead, this_process
+from onceward.pipeline.lease import LeaseKeeper
 from onceward.pipeline.lost_input import is_lost_input
+from onceward.sinks.kafka.transactional import TransactionalKafka
 
-Restore: TypeAlias = Callable[[terms.Term], Deed]
 FINAL: Final = (*errors.FINAL, AnalysisException)
 ASK_S: Final = 0.1
 STANDBY_POLL_S: Final = 0.5  # where each look goes over a network
 
 
-@dataclass(slots=True)
-class Opened:
-    """A home that is ours until `close`."""
+def now() -> str:
+    """The time of day, for people who read the ledger."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
 
-    whole: Home
-    home: Home  # the part of it that is this lineage's
-    taken: TakenOver
-    lease: LeaseKeeper
-    stop: threading.Event  # set: finish the epoch that runs, and begin none
 
-    def close(self) -> None:
-        """Connections and lease go, whatever else fails."""
-        _let_go(self.taken.sinks, self.lease)
+THIS_PROCESS: Final = Process(
+    clock=time.monotonic,
+    sleep=time.sleep,
+    now=now,
+    fresh=lambda: uuid.uuid4().hex,
+    holder=this_process,
+    is_gone=is_gone,
+    keep=LeaseKeeper,
+)
 
 
 def take_over(
@@ -55,39 +55,65 @@ def take_over(
     guarantee: Guarantee,
     sinks: Mapping[str, TwoPhaseCommitSink],
     *,
+    shape: QueryShape | None = None,
+    fits: Fits = lambda _: None,
     at_once: bool = False,
     consent: Consent | None = None,
-    restore: Restore | None = None,
+    begins: Begins | None = None,
     report: Callable[[str], None] = lambda _: None,
     patience_s: float | None = None,
     asked_to_stop: Callable[[], bool] = lambda: False,
 ) -> Opened:
-    """Claim the next term and keep its lease, then do what a start does first.
+    """As `Start.take_over`, by this process.
 
-    `restore` begins another lineage in the home, once it is ours. `asked_to_stop`: whether the waiting for sinks that
-    are out of reach shall end. Without `patience_s` nothing is waited for.
+    asked_to_stop: whether the waiting for sinks that are out of reach shall end. Without patience_s nothing is waited
+    for.
     """
-    deed = home.deed() if restore is not None else home.open(pipeline, guarantee.value, uuid.uuid4().hex)
-    term = _claim(home, deed, pipeline, guarantee, report, at_once=at_once)
-    lease, stop = LeaseKeeper(term), threading.Event()
-    try:
-        deed = deeds.enter(home.storage, term.number)  # a predecessor may have begun another lineage since
-        if restore is not None:
-            deed = restore(term)
-        if deed is None:
-            raise errors.HomeMismatch(f"{home.location} has lost its file {deeds.FILE} while this start waited")
-        patience = stoppable_patience(patience_s, asked_to_stop, stop, term) if patience_s is not None else None
-        coordinator = _coordinator(sinks, stop, patience)
-        start = _start(home, deed, term, guarantee, coordinator, consent or Consent(), report)
-        return Opened(home, start.home, start.recover(), lease, stop)
-    except BaseException:
-        _let_go(sinks, lease)
-        raise
+    start = start_of(home, pipeline, guarantee, sinks, shape=shape, fits=fits, at_once=at_once, report=report)
+    stop = threading.Event()
+
+    def coordinator(term: Term) -> Coordinator:
+        return Coordinator(
+            sinks,
+            is_final=lambda error: isinstance(error, FINAL) or is_lost_input(error),
+            own=own_failure,
+            describe=line_of,
+            clock=time.monotonic,
+            sleep=stop.wait,  # a stop need not wait for a back-off
+            patience=stoppable_patience(patience_s, asked_to_stop, stop, term) if patience_s is not None else None,
+        )
+
+    return start.take_over(coordinator, stop, consent=consent, begins=begins)
+
+
+def start_of(
+    home: Home,
+    pipeline: str,
+    guarantee: Guarantee,
+    sinks: Mapping[str, TwoPhaseCommitSink],
+    *,
+    shape: QueryShape | None = None,
+    fits: Fits = lambda _: None,
+    at_once: bool,
+    report: Callable[[str], None],
+) -> Start:
+    """By this process."""
+    return Start(
+        home=home,
+        pipeline=pipeline,
+        guarantee=guarantee,
+        sinks=sinks,
+        process=THIS_PROCESS,
+        shape=shape,
+        fits=fits,
+        at_once=at_once,
+        report=report,
+    )
 
 
 def stand_by(home: Home, *, report: Callable[[str], None], asked_to_stop: Callable[[], bool]) -> None:
     """Wait until nobody drives the home, however long that is. Nothing is claimed: somebody else may be quicker."""
-    watcher = terms.Watcher(home.storage, is_dead, time.monotonic)
+    watcher = terms.Watcher(home.storage, is_gone, time.monotonic)
     pause_s = terms.POLL_S if isinstance(home.storage, LocalStorage) else STANDBY_POLL_S
     told: terms.Holder | None = None
     while not watcher.vacant():
@@ -104,6 +130,9 @@ def stand_by(home: Home, *, report: Callable[[str], None], asked_to_stop: Callab
 def _coordinator(
     sinks: Mapping[str, TwoPhaseCommitSink], stop: threading.Event, patience: Patience | None
 ) -> Coordinator:
+    for name, sink in sinks.items():
+        if patience is not None and isinstance(sink, TransactionalKafka):
+            sink.wire.outage = SinkOutage(patience, name)
     return Coordinator(
         sinks,
         is_final=lambda error: isinstance(error, FINAL) or is_lost_input(error),
@@ -115,80 +144,11 @@ def _coordinator(
     )
 
 
-def begin_lineage(
-    home: Home,
-    pipeline: str,
-    guarantee: Guarantee,
-    sinks: Mapping[str, TwoPhaseCommitSink],
-    begin: Restore,
-    *,
-    at_once: bool = False,
-    report: Callable[[str], None] = lambda _: None,
-) -> Deed:
-    """Claim the next term, end the home's lineage and begin another; then let go of it. The next start runs it."""
-    term = _claim(home, home.deed(), pipeline, guarantee, report, at_once=at_once)
-    lease = LeaseKeeper(term)
-    try:
-        deeds.enter(home.storage, term.number)
-        return begin(term)
-    finally:
-        _let_go(sinks, lease)
-
-
-def _claim(
-    home: Home,
-    deed: Deed | None,
-    pipeline: str,
-    guarantee: Guarantee,
-    report: Callable[[str], None],
-    *,
-    at_once: bool,
-) -> terms.Term:
-    if deed is not None:
-        home.require_of(deed, pipeline, guarantee.value)
-    return terms.acquire(
-        home.storage,
-        lambda number: this_process(pipeline, number),
-        is_dead=is_dead,
-        clock=time.monotonic,
-        sleep=time.sleep,
-        take_over=at_once,
-        report=report,
-    )
-
-
-def _start(
-    home: Home,
-    deed: Deed,
-    term: terms.Term,
-    guarantee: Guarantee,
-    coordinator: Coordinator,
-    consent: Consent,
-    report: Callable[[str], None],
-) -> TakeOver:
-    room = home.of_lineage(deed)
-    return TakeOver(
-        home=room,
-        owner=Owner(
-            pipeline=deed.pipeline, lineage=deed.lineage, term=term.number, guarantee=guarantee, inherits=deed.inherits
-        ),
-        coordinator=coordinator,
-        ledger=Ledger(room.storage, terms.boundaries(home.storage), deed.lineage),
-        decisions=Decisions(room.storage, deed.lineage, term.number),
-        term=term,
-        clock=time.monotonic,
-        now=now,
-        report=report,
-        consent=consent,
-        first_term=deed.origin.first_term if deed.origin is not None else 0,
-    )
-
-
 def stoppable_patience(
     seconds: float,
     asked_to_stop: Callable[[], bool],
     stop: threading.Event | None = None,
-    term: terms.Term | None = None,
+    term: Term | None = None,
 ) -> Patience:
     """A stop is answered at once, and so is a newer driver."""
     stop = stop or threading.Event()
@@ -206,16 +166,3 @@ def stoppable_patience(
             raise Stopping("the pipeline was asked to stop while it waited")
 
     return Patience(seconds, clock=time.monotonic, sleep=sleep, keep_on=keep_on)
-
-
-def _let_go(sinks: Mapping[str, TwoPhaseCommitSink], lease: LeaseKeeper) -> None:
-    try:
-        for sink in sinks.values():
-            sink.close()
-    finally:
-        lease.release()
-
-
-def now() -> str:
-    """The time of day, for people who read the ledger."""
-    return datetime.now(UTC).isoformat(timespec="milliseconds")

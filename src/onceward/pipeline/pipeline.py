@@ -1,9 +1,10 @@
 """Pipeline: a named job from sources to sinks, and how it starts."""
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, Self
 
@@ -11,14 +12,16 @@ from pyspark.sql import DataFrame
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from onceward.epoch import query_shape, state_schemas
-from onceward.epoch.checkpoint import Checkpoint
 from onceward.epoch.contract import DecidingSink, Guarantee, TwoPhaseCommitSink
 from onceward.epoch.home import MEMORY, require_name
 from onceward.epoch.patience import DEFAULT as DEFAULT_PATIENCE
 from onceward.epoch.patience import FIRST_START_S, seconds
+from onceward.epoch.query_shape import QueryShape
 from onceward.epoch.recovery import Consent, InDoubt
+from onceward.epoch.resetting import meaning
 from onceward.epoch.runner import Divergence, EpochRunner
-from onceward.epoch.skips import RecordPlace, Skipped
+from onceward.epoch.skips import Skipped
+from onceward.epoch.starting import Opened
 from onceward.epoch.term import fenced_first
 from onceward.errors import ConfigurationError, SinkNotTransactional
 from onceward.lookups import Lookup
@@ -30,23 +33,22 @@ from onceward.pipeline.counted_rows import add_rows_read, rows_dropped, rows_rea
 from onceward.pipeline.enrichment import Enrichment
 from onceward.pipeline.explaining import usable_home
 from onceward.pipeline.finding import Poison
-from onceward.pipeline.first_start import require_first_positions
+from onceward.pipeline.fitting import Fitting
 from onceward.pipeline.foreach_batch import for_each_batch
 from onceward.pipeline.hadoop import delete, open_home
 from onceward.pipeline.in_memory import place_of
 from onceward.pipeline.letters import Letters
-from onceward.pipeline.opening import Opened, begin_lineage, now, stoppable_patience
+from onceward.pipeline.opening import now, start_of, stoppable_patience
 from onceward.pipeline.opening import take_over as take_home_over
 from onceward.pipeline.printing import as_html
 from onceward.pipeline.query import Query
-from onceward.pipeline.resets import resetting
+from onceward.pipeline.resets import Offsets, resetting
 from onceward.pipeline.restores import beside, restoring
-from onceward.pipeline.retaining import Retain, require_retained, settle
 from onceward.pipeline.shape import shape_of
 from onceward.pipeline.soundness import known_guarantee, require_known_options, require_only_decider, require_sound
-from onceward.pipeline.source_topics import JoiningTopics, note, require_same_topics, require_still_read
+from onceward.pipeline.source_topics import JoiningTopics, note
 from onceward.pipeline.starting import start_query, triggered
-from onceward.pipeline.state import State, require_protobuf, require_same_backend
+from onceward.pipeline.state import State, require_protobuf
 from onceward.pipeline.telling import Telling, observed
 from onceward.pipeline.transforms import (
     Rows,
@@ -57,12 +59,13 @@ from onceward.pipeline.transforms import (
     transform_of,
 )
 from onceward.pipeline.workers import require_workers
+from onceward.savepoint.retaining import Retain, settle
 from onceward.sinks.kafka import KafkaSink
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
-    from onceward.savepoint.restoring import Restoring
+    from onceward.epoch.new_lineage import NewLineage
 
 START_S: Final = 60.0  # the first epoch may run before Spark has given us its query
 LateRows = Literal["drop", "fail"]
@@ -164,9 +167,15 @@ class Pipeline:
             )
         self.name, self.home = name, home
 
+    @usable_home
     def has_begun(self) -> bool:
         """Whether its home has seen a start."""
         return open_home(place_of(self.home, self.name), self.source.sparkSession).deed() is not None
+
+    def began_with(self) -> str:
+        """The id of the savepoint that its home's lineage began with; empty: with none."""
+        deed = open_home(place_of(self.home, self.name), self.source.sparkSession).deed()
+        return deed.origin.savepoint if deed is not None and deed.origin is not None else ""
 
     def require_restorable(self, savepoint: str | Path) -> None:
         """What a start from this savepoint would be refused for, as far as can be told without disturbing anybody."""
@@ -174,10 +183,11 @@ class Pipeline:
         home = open_home(place_of(self.home, self.name), self.source.sparkSession)
         restoring(self, savepoint, home, shape, partitions=None, new_lineage=False, report=lambda _: None)
 
+    @usable_home
     def reset(
         self,
         *,
-        offsets: Mapping[tuple[str, int], int] | None = None,
+        offsets: Offsets | None = None,
         from_group: bool = False,
         take_over: bool = False,
         confirm: Callable[[list[str]], None] = lambda _: None,
@@ -185,15 +195,17 @@ class Pipeline:
     ) -> None:
         """Forget state and positions: the home's lineage ends, and the next start begins another with epoch 0.
 
-        It reads from where the source says (`starting=`), from `offsets` by topic and partition, or, `from_group`, from
-        where the last committed epoch ended. What the sinks hold stays there. `confirm` is called with what this means
+        It reads from where the source says (`starting=`), from `offsets` by topic and partition (and by the number of
+        the source, where several read a topic of that name), or, `from_group`, from where the last committed epoch
+        ended. What the sinks hold stays there. `confirm` is called with what this means
         for each of them, before anything is touched; what it raises ends it. take_over: fence a living driver at once.
         """
         home = open_home(place_of(self.home, self.name), self.source.sparkSession)
-        reset = resetting(self, home, offsets=offsets, from_group=from_group, report=report)
-        confirm(reset.meaning())
-        begin_lineage(home, self.name, Guarantee(self.guarantee), self.sinks, reset, at_once=take_over, report=report)
+        reset, begins = resetting(self, home, offsets=offsets, from_group=from_group, report=report)
+        confirm(meaning(reset, begins))
+        start_of(home, self.name, reset.guarantee, self.sinks, at_once=take_over, report=report).begin(reset)
 
+    @usable_home
     def skip(
         self,
         topic: str,
@@ -201,25 +213,35 @@ class Pipeline:
         offset: int,
         *,
         reason: str = "",
+        source: int | None = None,
         dead_letters: bool = False,
         report: Callable[[str], None] = lambda _: None,
     ) -> Skipped:
         """Pass over a record that no epoch has committed: the next start leaves it out, for ever.
 
         The home keeps it with the reason, and the ledger names it with its epoch. dead_letters: the Kafka sink carries
-        it to its topic for dead letters (`KafkaSink(dead_letters=...)`), in the commit of that epoch.
+        it to its topic for dead letters (`KafkaSink(dead_letters=...)`), in the commit of that epoch. source: its
+        number, from 0, where several read a topic of that name.
         """
         home = open_home(place_of(self.home, self.name), self.source.sparkSession)
-        place = RecordPlace(topic, partition, offset)
+        place = skipping.place_of(self, source, topic, partition, offset)
         return skipping.skip(self, home, place, reason=reason, dead_letters=dead_letters, report=report)
 
+    @usable_home
     def unskip(
-        self, topic: str, partition: int, offset: int, *, report: Callable[[str], None] = lambda _: None
+        self,
+        topic: str,
+        partition: int,
+        offset: int,
+        *,
+        source: int | None = None,
+        report: Callable[[str], None] = lambda _: None,
     ) -> None:
         """Read a skipped record after all, if no epoch has passed over it yet."""
         home = open_home(place_of(self.home, self.name), self.source.sparkSession)
-        skipping.undo(self, home, RecordPlace(topic, partition, offset), report=report)
+        skipping.undo(self, home, skipping.place_of(self, source, topic, partition, offset), report=report)
 
+    @usable_home
     def find_poison(self, *, report: Callable[[str], None] = lambda _: None) -> list[Poison]:
         """The records that make the planned epoch fail, each all alone; only for queries without state.
 
@@ -228,6 +250,7 @@ class Pipeline:
         home = open_home(place_of(self.home, self.name), self.source.sparkSession)
         return finding.find(self, home, self._transforms, look_twice=self._look_twice, report=report)
 
+    @usable_home
     def stand_by(
         self, *, report: Callable[[str], None] = lambda _: None, asked_to_stop: Callable[[], bool] = lambda: False
     ) -> None:
@@ -245,7 +268,7 @@ class Pipeline:
         *,
         trigger: str | None = None,
         take_over: bool = False,
-        trust_ledger: bool = False,
+        trust_ledger: str | Iterable[str] = (),
         in_doubt: InDoubt | None = None,
         replan: bool = False,
         accept_lost_input: bool = False,
@@ -254,13 +277,16 @@ class Pipeline:
         new_lineage: bool = False,
         openlineage: str | Path | None = None,
         report: Callable[[str], None] = lambda _: None,
+        confirm: Callable[[list[str]], None] = lambda _: None,
         asked_to_stop: Callable[[], bool] = lambda: False,
     ) -> Query:
         """Take the home and the transactional id over, find out what is committed, and run.
 
         trigger: None (as fast as possible), an interval such as "1s" or "500ms", or "once" (all there is, then end).
-        take_over: fence a living driver at once. trust_ledger: go on although a sink's marker is gone or behind, after
-        the ledger's last epoch; in_doubt: "committed" or "aborted", how the epoch ended that only the marker knew of.
+        take_over: fence a living driver at once. trust_ledger: the sinks whose marker is gone or behind, by their
+        names: the pipeline goes on after the ledger's last epoch, and what they lack stays missing there. confirm:
+        called with what that overrules, before anything is written; what it raises ends the start.
+        in_doubt: "committed" or "aborted", how the epoch ended that only the marker knew of.
         replan: plan the next epoch anew, which was planned and not committed. accept_lost_input: go on without events
         that Kafka has deleted (with a source that has failOnDataLoss=false).
         from_savepoint: begin with the state and positions of a savepoint; under another name than the savepoint's this
@@ -268,61 +294,48 @@ class Pipeline:
         openlineage: a file for OpenLineage's events; None: where the environment says, if it does.
         asked_to_stop: asked while a start waits for what is out of reach; true ends it.
         """
-        guarantee, spark = Guarantee(self.guarantee), self.source.sparkSession
-        if in_doubt not in {None, "committed", "aborted"}:
-            raise ConfigurationError("in_doubt is 'committed' or 'aborted'")
+        spark = self.source.sparkSession
+        consent = self._consent(trust_ledger, in_doubt, confirm, replan=replan)
         require_sound(self, dead_letters=self._dead_letters, accept_lost_input=accept_lost_input)
         writer = self._writer(self.source, trigger)
         if (ahead := shaped_ahead(self.source, self.sinks, self._as_they_are)) is not None:
             writer = self._writer(ahead.source, trigger)
-        shape = shape_of(self.source, self.output_mode, self.state)
-        require_protobuf(shape)
-        require_workers(spark.sparkContext, self.sinks.values(), self.home if shape.operators else None, report)
-        home = open_home(place_of(self.home, self.name), spark)
-        deed = home.deed()
-        known = home.of_lineage(deed) if deed is not None else home
         if from_savepoint is None and (partitions is not None or new_lineage):
             raise ConfigurationError("partitions and new_lineage go with from_savepoint (--from SAVEPOINT)")
-        restore: Restoring | None = None
-        if from_savepoint is not None:
-            restore = restoring(
-                self, from_savepoint, home, shape, partitions=partitions, new_lineage=new_lineage, report=report
-            )
-        else:
-            require_retained(known)
-            require_same_backend(self.state, Checkpoint.newest(known), home.location)
-            if not accept_lost_input:
-                require_still_read(self.source, Checkpoint.newest(known), home.location)
+        home = open_home(place_of(self.home, self.name), spark)
         # An address that has never answered is more likely wrong than away.
-        patience_s = float(self.patience) if deed is not None else min(float(self.patience), FIRST_START_S)
-        notes = restore.notes if restore is not None else known.storage
-        topics = stoppable_patience(patience_s, asked_to_stop).until(
-            lambda: require_same_topics(self.source, notes), "the source's Kafka"
-        )
-        if restore is None and Checkpoint.newest(known).planned() is None:
-            require_first_positions(self.source)
+        patience_s = float(self.patience) if home.deed() is not None else min(float(self.patience), FIRST_START_S)
+        fits = Fitting(self, lambda: stoppable_patience(patience_s, asked_to_stop), accept_lost_input=accept_lost_input)
+        require_protobuf(fits.shape)
+        require_workers(spark.sparkContext, self.sinks.values(), self.home if fits.shape.operators else None, report)
+        begins: NewLineage | None = None
+        if from_savepoint is not None:
+            begins, fits.restore = restoring(
+                self, from_savepoint, home, fits.shape, partitions=partitions, new_lineage=new_lineage, report=report
+            )
         opened = take_home_over(
             home,
             self.name,
-            guarantee,
+            Guarantee(self.guarantee),
             self.sinks,
+            shape=fits.shape,
+            fits=fits,
             at_once=take_over,
-            consent=Consent(trust_ledger=trust_ledger, in_doubt=in_doubt, replan=replan),
-            restore=restore,
+            consent=consent,
+            begins=begins,
             report=report,
             patience_s=patience_s,
             asked_to_stop=asked_to_stop,
         )
         try:
             with fenced_first(opened.taken.term):  # an overtaken driver's Spark finds its folder gone
-                if topics is not None:
-                    note(topics, opened.home.storage)
-                query_shape.write_if_changed(opened.home.storage, shape)
+                if fits.topics is not None:
+                    note(fits.topics, opened.taken.checkpoint.notes)
                 if opened.taken.skips:
                     report(skipping.told(opened.taken.skips))
                     ahead = None  # each batch may get dead letters of its own
                     writer = self._writer(skipping.without(self.source, opened.taken.skips), trigger)
-                return self._run(opened, writer, ahead, Telling(self.source, opened, openlineage))
+                return self._run(opened, fits.shape, writer, ahead, Telling(self.source, opened, openlineage))
         except BaseException:
             opened.close()
             raise
@@ -330,7 +343,27 @@ class Pipeline:
     def _writer(self, source: DataFrame, trigger: str | None) -> DataStreamWriter:
         return triggered(source.writeStream.queryName(self.name).outputMode(self.output_mode), trigger)
 
-    def _run(self, opened: Opened, writer: DataStreamWriter, ahead: Ahead | None, telling: Telling) -> Query:
+    def _consent(
+        self,
+        trust_ledger: str | Iterable[str],
+        in_doubt: InDoubt | None,
+        confirm: Callable[[list[str]], None],
+        *,
+        replan: bool,
+    ) -> Consent:
+        trusted = frozenset([trust_ledger] if isinstance(trust_ledger, str) else trust_ledger)
+        if unknown := sorted(trusted - self.sinks.keys()):
+            raise ConfigurationError(
+                f"trust_ledger (--trust-ledger) names {', '.join(map(repr, unknown))}, which is no sink of pipeline "
+                f"{self.name!r}: its sinks are {', '.join(map(repr, self.sinks))}"
+            )
+        if in_doubt not in {None, "committed", "aborted"}:
+            raise ConfigurationError("in_doubt is 'committed' or 'aborted'")
+        return Consent(trust_ledger=trusted, in_doubt=in_doubt, replan=replan, confirm=confirm)
+
+    def _run(
+        self, opened: Opened, shape: QueryShape, writer: DataStreamWriter, ahead: Ahead | None, telling: Telling
+    ) -> Query:
         if opened.taken.coordinator.patience is not None:
             opened.taken.coordinator.patience.seconds = float(self.patience)  # from now on every address is known
         enrichment = self._enrichment(opened)
@@ -347,8 +380,14 @@ class Pipeline:
         )
         started: Future[StreamingQuery] = Future()
         dropped = (lambda: rows_dropped(started.result(START_S))) if self.on_late_rows == "fail" else lambda: 0
-        joining = JoiningTopics(self.source, opened.home.storage)
         checkpoint = opened.taken.checkpoint
+        joining = JoiningTopics(self.source, checkpoint.notes)
+        runs = cache(lambda: query_shape.write(checkpoint.notes, shape))  # from now on the state is this query's
+
+        def begins(topics: Collection[str]) -> None:
+            runs()
+            joining.note(topics)
+
         transforms = self._transforms
         if ahead is not None:
             telling.look_at({ahead.sink: self.source})
@@ -362,7 +401,7 @@ class Pipeline:
             self._letters(),
             dropped,
             lambda: beside.ask(lambda: rows_read(started.result(START_S))),
-            joining.note,
+            begins,
             look_twice=self._look_twice,
             look_at=telling.look_at if ahead is None else lambda _: None,
         )
@@ -379,8 +418,9 @@ class Pipeline:
         kafka = ((name, sink) for name, sink in self.sinks.items() if isinstance(sink, KafkaSink))
         return next((Letters(self.source, name, sink.dead_letters) for name, sink in kafka), None)
 
-    def _settle(self, opened: Opened, runner: EpochRunner, failure: BaseException | None) -> None:
-        settle(opened, runner, failure, self.retain, lambda folder: delete(folder, self.source.sparkSession))
+    def _settle(self, opened: Opened, runner: EpochRunner, failure: BaseException | None, saves: bool) -> None:  # noqa: FBT001
+        spark = self.source.sparkSession
+        settle(opened, runner, failure, self.retain, lambda folder: delete(folder, spark), saves=saves, now=now)
 
     def _enrichment(self, opened: Opened) -> Enrichment | None:
         if self.lookup is None:

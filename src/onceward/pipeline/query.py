@@ -7,25 +7,27 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self, cast
 
 from pyspark.errors import StreamingQueryException
 from pyspark.sql.streaming.query import StreamingQuery
 
 from onceward.epoch.ledger import DONE
 from onceward.epoch.runner import EpochRunner, Stopping
+from onceward.epoch.starting import Opened
 from onceward.epoch.stop_request import StopRequest
 from onceward.errors import HomeMismatch, OncewardError, PipelineFenced
 from onceward.events import logger
 from onceward.pipeline.explaining import explained
 from onceward.pipeline.lost_input import input_lost
-from onceward.pipeline.opening import Opened, now
+from onceward.pipeline.opening import now
 from onceward.pipeline.printing import Epochs, as_html, counted_as
 from onceward.savepoint.creating import create
 from onceward.telemetry.metrics import of_pipeline
 from onceward.watching.sight import Sight
 
 if TYPE_CHECKING:
+    from onceward.pipeline.lease import LeaseKeeper
     from onceward.telemetry.prometheus import Metrics
 
 EPOCH_END_S: Final = 60.0  # an epoch whose query has ended finds that out with its next request
@@ -48,18 +50,20 @@ class Query:
         spark_query: StreamingQuery,
         runner: EpochRunner,
         opened: Opened,
-        ended: Callable[[Opened, EpochRunner, BaseException | None], None] = lambda *_: None,
+        ended: Callable[[Opened, EpochRunner, BaseException | None, bool], None] = lambda *_: None,
     ) -> None:
         self.name = name
         self.spark_query = spark_query
         self._runner = runner
         self._opened = opened
-        self._ended = ended  # told once, while the home is still ours
+        self._ended = ended  # told once, when the home was let go of; and whether a savepoint is to be made of it
+        self._saves = False
         self._fenced: PipelineFenced | None = None
         self._closing = threading.Lock()
         self._closed = False
         self._alive = True  # when the lease's thread last looked: who prints a query does not ask Spark
-        opened.lease.keep_while(
+        self._stop = cast("threading.Event", opened.stop)
+        cast("LeaseKeeper", opened.lease).keep_while(
             self._look,
             overtaken=self._overtaken,
             asked_to_stop=self._asked_to_stop,
@@ -85,7 +89,7 @@ class Query:
             return f"failed ({type(failure).__name__})"
         if self._closed or not self._alive:
             return "ended"
-        return "stopping" if self._opened.stop.is_set() else "running"
+        return "stopping" if self._stop.is_set() else "running"
 
     def _look(self) -> bool:
         self._alive = self.is_active
@@ -137,7 +141,7 @@ class Query:
     def waited_for(self) -> str:
         """What a stop would have to wait for now, in words; known without asking Spark."""
         running, coordinator = self._runner.running, self._runner.taken.coordinator
-        waiting = coordinator.patience.waiting if coordinator.patience is not None else None
+        waiting = coordinator.patience.shown if coordinator.patience is not None else None
         if waiting is not None:
             return waiting.said(time.monotonic())
         return f"epoch {running}: {coordinator.doing or 'being planned'}" if running is not None else "Spark"
@@ -145,7 +149,7 @@ class Query:
     def sight(self) -> Sight:
         """The pipeline as of now, for those who look on."""
         runner, coordinator, active = self._runner, self._runner.taken.coordinator, self.is_active
-        waiting = coordinator.patience.waiting if coordinator.patience is not None else None
+        waiting = coordinator.patience.shown if coordinator.patience is not None else None
         failure, course = None if active else self.exception(), coordinator.course
         reported = self.spark_query.lastProgress
         return Sight(
@@ -153,8 +157,8 @@ class Query:
             guarantee=runner.taken.owner.guarantee.value,
             at=time.monotonic(),
             active=active,
-            stopping=self._opened.stop.is_set(),
-            failure=str(failure) if failure is not None else "",
+            stopping=self._stop.is_set(),
+            failure=_told(failure) if failure is not None else "",
             running=runner.running,
             doing=coordinator.doing,
             waiting=waiting.said(time.monotonic()) if waiting is not None else "",
@@ -234,7 +238,7 @@ class Query:
 
     def stop(self) -> None:
         """Finish the running epoch, then stop. Harmless when stopped already; a failure is raised."""
-        self._opened.stop.set()
+        self._stop.set()
         if self.is_active:
             self._runner.idle.wait()
             with suppress(Exception):  # told when it is closed; the lease goes with the query, so record before that
@@ -257,9 +261,10 @@ class Query:
         """Save the newest finished epoch, while epochs go on; the savepoint's directory, in HDFS its URI.
 
         to: a local directory that is not there yet. name: among the home's own savepoints, HOME/savepoints/NAME.
-        stop: finish the running epoch and stop first, so that nothing follows it.
+        stop: finish the running epoch and stop first, so that nothing follows it. The checkpoint is kept then.
         """
         if stop:
+            self._saves = True
             self.stop()
         self._await_finished()
         place = create(self._opened.whole, to=to, name=name, now=now, report=report)
@@ -275,11 +280,12 @@ class Query:
     def _overtaken(self, fenced: PipelineFenced) -> None:
         """Stop at once, also while idle: Spark plans its next epoch before it asks anybody."""
         self._fenced = fenced
-        self._opened.stop.set()
+        self._stop.set()
         self.spark_query.stop()
 
     def _asked_to_stop(self, request: StopRequest) -> None:
         """From the lease's thread, which has to go on: an epoch may be long."""
+        self._saves = self._saves or request.saves
         log.info(
             "pipeline %r was asked to stop by %s: finishing the running epoch", self.name, request.by,
             extra={"event": "stop_requested", "pipeline": self.name, "by": request.by},
@@ -296,16 +302,23 @@ class Query:
             )  # fmt: skip
 
     def _was_stopped(self, failed: BaseException) -> bool:
-        return self._opened.stop.is_set() and Stopping.__name__ in str(failed)
+        return self._stop.is_set() and Stopping.__name__ in str(failed)
 
     def _await_commit_log(self) -> None:
         """Let Spark note the epoch as done, so that the next start need not replay it."""
         done = self._runner.finished
         deadline = time.monotonic() + COMMIT_LOG_S
-        while done and self.is_active and not self._runner.taken.checkpoint.finished(done[-1].epoch):
+        while done and self.is_active and not self._has_noted(done[-1].epoch):
             if time.monotonic() > deadline:
                 return  # the next start replays that epoch and writes nothing
             time.sleep(POLL_S)
+
+    def _has_noted(self, epoch: int) -> bool:
+        """A disk that does not tell now is asked again: a stop, which is asked for once, must not end by that."""
+        try:
+            return self._runner.taken.checkpoint.finished(epoch)
+        except OSError:
+            return False
 
     def _await_finished(self) -> None:
         """The newest epoch that this driver committed is in the ledger and in Spark's log: a savepoint has it then."""
@@ -329,10 +342,11 @@ class Query:
                 self._tell_hanging()
             try:
                 self._runner.close()
-                self._ended(self._opened, self._runner, self.exception())
+                failure = self.exception()
             finally:
                 self._opened.close()
                 self._tell_end()
+            self._ended(self._opened, self._runner, failure, self._saves)
 
     def _tell_hanging(self) -> None:
         epoch = self._runner.running
@@ -348,3 +362,8 @@ class Query:
         with suppress(Exception):  # Spark may be gone
             failure = self.exception()
         self._runner.observer.ended(failure)
+
+
+def _told(failure: BaseException) -> str:
+    """Of an error that is none of ours its class says more than its text."""
+    return str(failure) if isinstance(failure, OncewardError) else f"{type(failure).__name__}: {failure}"

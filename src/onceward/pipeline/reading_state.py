@@ -19,6 +19,7 @@ from onceward.epoch.state_files import STATE, Operator, operators
 from onceward.epoch.storage import LocalStorage, Storage
 from onceward.errors import ConfigurationError
 from onceward.pipeline.hadoop import open_home
+from onceward.pipeline.plan_classes import require_known_classes
 from onceward.savepoint.manifest import CHECKPOINT, FILE
 
 JOIN: Final = "symmetricHashJoin"
@@ -39,6 +40,7 @@ class StoredState:
         """In a pipeline's home, or in a savepoint."""
         found = open_home(place, spark)
         if found.storage.read(FILE) is not None:
+            require_known_classes(spark, found.storage, CHECKPOINT, str(place))
             checkpoint = Checkpoint(found.storage, CHECKPOINT, found.uri(CHECKPOINT))
         else:
             deed = found.deed()

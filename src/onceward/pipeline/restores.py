@@ -10,13 +10,15 @@ from onceward.epoch.contract import Guarantee, TwoPhaseCommitSink
 from onceward.epoch.entries import kind_of
 from onceward.epoch.home import MEMORY, Home, parse_home
 from onceward.epoch.ledger import Entry, SinkEntry
+from onceward.epoch.new_lineage import NewLineage
 from onceward.epoch.query_shape import QueryShape, differences
 from onceward.errors import ConfigurationError
 from onceward.pipeline.hadoop import HadoopStorage
-from onceward.pipeline.opening import now
+from onceward.pipeline.opening import THIS_PROCESS
+from onceward.pipeline.plan_classes import require_known_classes
 from onceward.pipeline.reviving import revival
 from onceward.pipeline.rewriting import rewritten
-from onceward.savepoint.manifest import load
+from onceward.savepoint.manifest import CHECKPOINT, load
 from onceward.savepoint.place import Place
 from onceward.savepoint.restoring import Restoring
 
@@ -33,7 +35,7 @@ def restoring(
     partitions: int | None,
     new_lineage: bool,
     report: Callable[[str], None],
-) -> Restoring:
+) -> tuple[NewLineage, Restoring]:
     """Ready to be carried out once the home is ours; what can be refused before is refused here."""
     spark = pipeline.source.sparkSession
     at = place_of(place, spark)
@@ -43,17 +45,29 @@ def restoring(
         home=home,
         pipeline=pipeline.name,
         guarantee=Guarantee(pipeline.guarantee),
-        sinks=pipeline.sinks,
         rewrite=lambda *to: rewritten(spark, *to),
         partitions=partitions,
         backend=pipeline.state.backend if pipeline.state is not None else None,
-        new_lineage=new_lineage,
-        now=now,
+        knowingly=new_lineage,
+        now=THIS_PROCESS.now,
         report=report,
     )
+    require_known_classes(spark, at.around, f"{at.name}/{CHECKPOINT}", at.location)
     was = restore.savepoint.shape
     restore.check(differences(was, shape) if was is not None else [])
-    restore.look_first()
+    begins = NewLineage(
+        home=home,
+        pipeline=pipeline.name,
+        guarantee=restore.guarantee,
+        sinks=pipeline.sinks,
+        begins=restore,
+        now=THIS_PROCESS.now,
+        fresh=THIS_PROCESS.fresh,
+        report=report,
+    )
+    ending, found = begins.look_first()
+    if restore.guarantee is Guarantee.EXACTLY_ONCE:
+        restore.judge(ending, found, None)
     if restore.savepoint.pipeline != pipeline.name and (
         shared := shared_outputs(restore.savepoint.entry, pipeline.sinks)
     ):
@@ -61,7 +75,7 @@ def restoring(
             f"{pipeline.name} is a copy of {restore.savepoint.pipeline} and writes to the same outputs as that one: "
             f"{'; '.join(shared)}. If both run, each of these gets the rows of both"
         )
-    return restore
+    return begins, restore
 
 
 def shared_outputs(saved: Entry, sinks: Mapping[str, TwoPhaseCommitSink]) -> list[str]:

@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 from onceward import python_workers
 from onceward.errors import ConfigurationError, SpeculationEnabled
 from onceward.jars import connector_jars, ivy, java_command
+from onceward.jars.spark import require_pyspark, require_spark
 from onceward.pipeline import archive, interpreter, submitted
 from onceward.sinks.parcel import is_local, is_local_cluster
 
@@ -56,6 +57,7 @@ def configure(builder: SparkSession.Builder) -> SparkSession.Builder:
 
     So does what spark-submit was told.
     """
+    require_pyspark()
     given = {**submitted.settings(), **builder._options}  # noqa: SLF001 - the builder has no public way to ask
     interpreter.choose(given)
     if submitted.is_so():
@@ -161,6 +163,8 @@ def require_usable(spark: SparkSession) -> None:
     """Refuse a session in which the guarantee cannot hold, and say what to set."""
     if not hasattr(spark, "_jsparkSession"):
         raise ConfigurationError("Spark Connect sessions have no foreachBatch on the driver; use a classic session")
+    require_pyspark()
+    require_spark("the Spark of this session", spark.version)
     conf = spark.sparkContext.getConf()
     if conf.get("spark.speculation", "false").lower() == "true":
         raise SpeculationEnabled(

@@ -7,7 +7,8 @@ from typing import Any, Final
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows
 
-from onceward.epoch.skips import RecordPlace, Skipped
+from onceward.epoch.places import SourceRecord
+from onceward.epoch.skips import Skipped
 from onceward.errors import SkipRefused
 from onceward.pipeline.relations import is_kafka, numbered, options_of
 from onceward.pipeline.resets import spans
@@ -15,26 +16,26 @@ from onceward.pipeline.resets import spans
 PLACED_BY_BROKERS: Final = frozenset({"subscribe", "subscribepattern", "assign", "startingoffsets", "endingoffsets"})
 
 
-def record_at(frame: DataFrame, place: RecordPlace) -> Skipped:
+def record_at(frame: DataFrame, place: SourceRecord) -> Skipped:
     """The record as it is in Kafka; an error if it cannot be one that the pipeline reads next."""
-    for relation in numbered(frame):
-        options = options_of(relation) if is_kafka(relation) else {}
-        there = spans(frame.sparkSession, options) if options else {}
-        if (span := there.get(place.partition_place)) is None:
-            continue
-        if not span.first <= place.offset < span.end:
-            raise SkipRefused(f"{place} is not there: the partition holds offsets from {span.first} up to {span.end}")
-        return _read(frame.sparkSession, options, place)
-    raise SkipRefused(f"{place.topic}/{place.partition} is no partition that the pipeline reads")
+    relations = numbered(frame)
+    relation = relations[place.source] if place.source < len(relations) else None
+    options = options_of(relation) if relation is not None and is_kafka(relation) else {}
+    span = spans(frame.sparkSession, options).get(place.read_in.in_kafka) if options else None
+    if span is None:
+        raise SkipRefused(f"{place.read_in} is no partition that the pipeline reads")
+    if not span.first <= place.offset < span.end:
+        raise SkipRefused(f"{place} is not there: the partition holds offsets from {span.first} up to {span.end}")
+    return _read(frame.sparkSession, options, place)
 
 
-def _read(spark: SparkSession, options: Mapping[str, str], place: RecordPlace) -> Skipped:
+def _read(spark: SparkSession, options: Mapping[str, str], place: SourceRecord) -> Skipped:
     """By Spark's own reader with the source's own settings, so that it is what an epoch would see."""
     reader = spark.read.format("kafka")
     for name, value in options.items():
         if name not in PLACED_BY_BROKERS:
             reader = reader.option(name, value)
-    topic, partition, offset = place
+    source, topic, partition, offset = place
     rows = (
         reader.option("assign", json.dumps({topic: [partition]}))
         .option("startingOffsets", json.dumps({topic: {partition: offset}}))
@@ -51,6 +52,7 @@ def _read(spark: SparkSession, options: Mapping[str, str], place: RecordPlace) -
         )
     row = rows[0]
     return Skipped(
+        source=source,
         topic=topic,
         partition=partition,
         offset=offset,

@@ -9,12 +9,16 @@ from pyspark.sql import DataFrame
 from onceward.epoch import skips
 from onceward.epoch.contract import Guarantee
 from onceward.epoch.home import Home
-from onceward.epoch.skips import RecordPlace, Skipped
+from onceward.epoch.outcome import TopicPartition
+from onceward.epoch.places import SourceRecord
+from onceward.epoch.skips import Skipped
 from onceward.epoch.takeover import TakenOver
 from onceward.errors import SkipRefused
-from onceward.pipeline.lease import this_process
-from onceward.pipeline.opening import now, take_over
-from onceward.pipeline.relations import children_of, is_kafka
+from onceward.holding import this_process
+from onceward.pipeline.fitting import Fitting
+from onceward.pipeline.opening import now, stoppable_patience, take_over
+from onceward.pipeline.relations import children_of, is_kafka, numbered, options_of
+from onceward.pipeline.resets import spans
 from onceward.pipeline.skipped_records import record_at
 
 if TYPE_CHECKING:
@@ -22,12 +26,17 @@ if TYPE_CHECKING:
 
 
 def without(frame: DataFrame, records: Sequence[Skipped]) -> DataFrame:
-    """The same query over all other records: each Kafka source in Spark's plan gets a filter above it.
+    """The same query over all other records: a Kafka source in Spark's plan that reads some gets a filter above it.
 
     The filter is below everything that keeps state, so state and its numbering stay as they are.
     """
     spark = cast("Any", frame.sparkSession)
-    plan = _filtered(spark, frame._jdf.queryExecution().analyzed(), _condition(records))  # noqa: SLF001 - no plans
+    conditions = [
+        (relation, _condition(mine))
+        for source, relation in enumerate(numbered(frame))
+        if (mine := skips.of_source(records, source))
+    ]
+    plan = _filtered(spark, frame._jdf.queryExecution().analyzed(), conditions)  # noqa: SLF001 - no plans
     return DataFrame(_of_plan(spark, plan), spark)
 
 
@@ -37,11 +46,12 @@ def told(records: Sequence[Skipped]) -> str:
     return f"records that are left out, as the home's {skips.FILE} says: {places}"
 
 
-def _filtered(spark: Any, plan: Any, condition: str) -> Any:
-    if is_kafka(plan):
-        return _of_plan(spark, plan).filter(condition).queryExecution().analyzed()
+def _filtered(spark: Any, plan: Any, conditions: Sequence[tuple[Any, str]]) -> Any:
+    for relation, condition in conditions:
+        if is_kafka(plan) and plan.equals(relation):
+            return _of_plan(spark, plan).filter(condition).queryExecution().analyzed()
     children = children_of(plan)
-    changed = [_filtered(spark, child, condition) for child in children]
+    changed = [_filtered(spark, child, conditions) for child in children]
     if all(new is old for new, old in zip(changed, children, strict=True)):
         return plan
     wanted = spark._jvm.java.util.ArrayList()  # noqa: SLF001
@@ -66,10 +76,27 @@ def _literal(text: str) -> str:
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
+def place_of(pipeline: "Pipeline", source: int | None, topic: str, partition: int, offset: int) -> SourceRecord:
+    """Which source reads it; where several do, a person has to say which one is meant."""
+    spark, wanted = pipeline.source.sparkSession, TopicPartition(topic, partition)
+    found = [
+        number
+        for number, relation in enumerate(numbered(pipeline.source))
+        if is_kafka(relation) and source in {None, number} and wanted in spans(spark, options_of(relation))
+    ]
+    if not found:
+        which = f"source {source}" if source is not None else "the pipeline"
+        raise SkipRefused(f"{topic}/{partition} is no partition that {which} reads")
+    if len(found) > 1:
+        named = ", ".join(f"{number}:{topic}/{partition}/{offset}" for number in found)
+        raise SkipRefused(f"{topic}/{partition} is read by several sources; say which one is meant: {named}")
+    return SourceRecord(found[0], topic, partition, offset)
+
+
 def skip(
     pipeline: "Pipeline",
     home: Home,
-    place: RecordPlace,
+    place: SourceRecord,
     *,
     reason: str,
     dead_letters: bool,
@@ -81,45 +108,33 @@ def skip(
     by = str(this_process(pipeline.name, 0)).partition(", since")[0]
     found = msgspec.structs.replace(found, reason=reason, dead_letters=topic, at=now(), by=by)
 
-    def write(taken: TakenOver, room: Home) -> None:
-        require_ahead(taken, place)
-        skips.add(room.storage, found)
+    def write(taken: TakenOver) -> None:
+        taken.require_ahead(place)
+        skips.add(taken.checkpoint.notes, found)
 
     _in(pipeline, home, write, report)
     return found
 
 
-def undo(pipeline: "Pipeline", home: Home, place: RecordPlace, *, report: Callable[[str], None]) -> None:
+def undo(pipeline: "Pipeline", home: Home, place: SourceRecord, *, report: Callable[[str], None]) -> None:
     """A record that no epoch has passed over yet is read after all."""
 
-    def write(taken: TakenOver, room: Home) -> None:
-        require_ahead(taken, place)
-        skips.remove(room.storage, place)
+    def write(taken: TakenOver) -> None:
+        taken.require_ahead(place)
+        skips.remove(taken.checkpoint.notes, place)
 
     _in(pipeline, home, write, report)
 
 
-def require_ahead(taken: TakenOver, place: RecordPlace) -> None:
-    """Whoever has committed the record: an epoch in the ledger, in Kafka alone, or in the engine's own log."""
-    last, finished = taken.ledger.last(), taken.checkpoint.last_finished()
-    known = (
-        taken.recovered.committed,
-        last.epoch if last is not None else -1,
-        finished if finished is not None else -1,
-    )
-    committed = max(known)
-    skips.require_ahead(place, committed, taken.checkpoint.begins(committed + 1))
-
-
-def _in(
-    pipeline: "Pipeline", home: Home, write: Callable[[TakenOver, Home], None], report: Callable[[str], None]
-) -> None:
+def _in(pipeline: "Pipeline", home: Home, write: Callable[[TakenOver], None], report: Callable[[str], None]) -> None:
     """Do it in a home that is ours, in which nothing is in doubt: what a start does first is done first."""
     if home.deed() is None:
         raise SkipRefused(f"{home.location} is nobody's home yet: nothing was read, so nothing can be skipped")
-    opened = take_over(home, pipeline.name, Guarantee(pipeline.guarantee), pipeline.sinks, report=report)
+    fits = Fitting(pipeline, lambda: stoppable_patience(0, lambda: False))
+    guarantee = Guarantee(pipeline.guarantee)
+    opened = take_over(home, pipeline.name, guarantee, pipeline.sinks, shape=fits.shape, fits=fits, report=report)
     try:
-        write(opened.taken, opened.home)
+        write(opened.taken)
     finally:
         opened.close()
 

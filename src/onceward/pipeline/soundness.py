@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 from onceward.epoch.contract import DecidingSink, Guarantee, TwoPhaseCommitSink
 from onceward.errors import ConfigurationError, SinkNotTransactional
 from onceward.lookups import Lookup
-from onceward.pipeline.retaining import POLICIES
 from onceward.pipeline.session import require_usable
 from onceward.pipeline.source import require_not_its_own_output, require_replayable
 from onceward.pipeline.state import State
 from onceward.pipeline.transforms import require_dead_letters_kept
+from onceward.savepoint.retaining import POLICIES
 from onceward.sinks.kafka import KafkaSink
 
 if TYPE_CHECKING:

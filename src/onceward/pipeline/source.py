@@ -1,21 +1,20 @@
 """Sources: Kafka read as it should be, and the check that a source can give the same events again."""
 
 from collections.abc import Iterable, Mapping
-from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import expr
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
-from onceward.errors import ConfigurationError, SecretUnavailable, SourceNotReplayable
+from onceward.errors import ConfigurationError, SourceNotReplayable
 from onceward.kafka import copies
 from onceward.kafka.copies import topic
 from onceward.kafka.patterns import matches, said, whole
 from onceward.kafka.wire import Cluster
 from onceward.pipeline.first_positions import Starting, spark_offsets
-from onceward.secret import is_reference, looked_up, reference_of
+from onceward.pipeline.java_settings import java_settings, require_usable_in_java
 
 # Sources that give the same rows for the same positions, after any restart.
 REPLAYABLE: Final = frozenset(
@@ -29,16 +28,6 @@ FETCH_WAIT_MS: Final = "0"
 # a fetch's bound in bytes (1 MiB) is about compressed ones.
 POLL_RECORDS: Final = "5000"
 NO_CONNECTOR: Final = frozenset({"DATA_SOURCE_NOT_FOUND", "_LEGACY_ERROR_TEMP_1140"})  # Spark's names of the condition
-_JAAS: Final = {
-    "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
-    "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
-    "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule",
-}
-_PROVIDERS: Final = {
-    "kafka.config.providers": "env,directory",
-    "kafka.config.providers.env.class": "org.apache.kafka.common.config.provider.EnvVarConfigProvider",
-    "kafka.config.providers.directory.class": "org.apache.kafka.common.config.provider.DirectoryConfigProvider",
-}
 
 
 def read_kafka(
@@ -76,9 +65,12 @@ def read_kafka(
     )
     if max_records_per_epoch is not None:
         reader = reader.option("maxOffsetsPerTrigger", str(max_records_per_epoch))
-    for name, value in {**java_settings(cluster.settings, spark), **(options or {})}.items():
+    java = java_settings(cluster.settings, spark)
+    for name, value in {**java, **(options or {})}.items():
         reader = reader.option(name, value)
-    return _as_the_file_says(_loaded(reader), names)
+    records = _loaded(reader)
+    require_usable_in_java(cluster.settings, java, spark)
+    return _as_the_file_says(records, names)
 
 
 def _subscription(topics: Iterable[str] | None, pattern: str | None) -> tuple[list[str], str]:
@@ -202,54 +194,3 @@ def _collect(plan: Any, found: list[tuple[str, dict[str, str]]]) -> None:
     children = plan.children()
     for index in range(children.size()):
         _collect(children.apply(index), found)
-
-
-def java_settings(settings: Mapping[str, str], spark: SparkSession) -> dict[str, str]:
-    """Our settings in the words of Spark's Java client, which looks references up by itself, on every executor."""
-    java: dict[str, str] = {}
-    for name in ("security.protocol", "sasl.mechanism", "client.id"):
-        if name in settings:
-            java[f"kafka.{name}"] = settings[name]
-    if "sasl.username" in settings:
-        mechanism = settings.get("sasl.mechanism", "PLAIN")
-        if mechanism not in _JAAS:
-            raise ConfigurationError(f"sasl.mechanism {mechanism!r} is not supported; use one of {', '.join(_JAAS)}")
-        user, password = _quoted(settings["sasl.username"]), settings.get("sasl.password", "")
-        if is_reference(password):
-            java |= _PROVIDERS
-            password = _java_reference(password, spark)
-        password = _quoted(password)
-        java["kafka.sasl.jaas.config"] = f"{_JAAS[mechanism]} required username={user} password={password};"
-    if "ssl.ca.location" in settings:
-        java["kafka.ssl.truststore.type"] = "PEM"
-        java["kafka.ssl.truststore.location"] = settings["ssl.ca.location"]
-    return java
-
-
-def _java_reference(text: str, spark: SparkSession) -> str:
-    """In the words of Kafka's config providers. What they do not find they leave as it is: so it is looked for here."""
-    value = looked_up({"sasl.password": text}, {"sasl.password"})["sasl.password"]
-    if '"' in value or "\\" in value:
-        raise SecretUnavailable(
-            f"sasl.password is {text}, and its value has a quote or a backslash in it, which Kafka's Java client does "
-            "not take from a reference: choose a password without them"
-        )
-    place = reference_of(text)
-    if place.kind == "env":
-        if cast("Any", spark._jvm).System.getenv(place.name) is None:  # noqa: SLF001 - PySpark has no way to ask
-            raise SecretUnavailable(
-                f"sasl.password is {text}, and the variable was set after Spark's JVM had started, which does not "
-                "see it: set it before the session is made"
-            )
-        return text
-    file = Path(place.name)
-    if not file.is_absolute() or ":" in place.name or file.read_text("utf-8") != value:
-        raise SecretUnavailable(
-            f"sasl.password is {text}; for a source the path must be absolute and without a colon, and the file must "
-            "not end with a line end, which Kafka's Java client would take for a part of the password"
-        )
-    return f"${{directory:{file.parent}:{file.name}}}"
-
-
-def _quoted(text: str) -> str:
-    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'

@@ -5,6 +5,7 @@ Its offsets begin anew, and the positions of the old one would skip its first ev
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
@@ -13,20 +14,30 @@ from onceward.epoch.checkpoint import Checkpoint
 from onceward.epoch.sealed import seal
 from onceward.epoch.source_topics import FILE, SourceTopics, ids_in
 from onceward.epoch.storage import Storage
-from onceward.errors import BrokerUnreachable, SourceRemoved, SourceReplaced, TopicUnusable
+from onceward.errors import BrokerRefused, BrokerUnreachable, SourceRemoved, SourceReplaced, TopicUnusable
 from onceward.events import logger
+from onceward.kafka.admission import require_admission
 from onceward.kafka.listening import require_listening
 from onceward.kafka.patterns import matches, said
 from onceward.pipeline.java_admin import TIMEOUT_MS, java_admin, reason
 from onceward.pipeline.source import sources
 
+# What Kafka's Java client calls it when a broker will not have it, or it not the broker.
+NOT_LET_IN: Final = frozenset(
+    {
+        "SaslAuthenticationException",
+        "SslAuthenticationException",
+        "UnsupportedSaslMechanismException",
+        "IllegalSaslStateException",
+    }
+)
+
 log = logger("onceward.pipeline")
 
 
-def require_same_topics(frame: DataFrame, storage: Storage) -> SourceTopics | None:
-    """Compare with what the home has seen. What is to be noted once the home is ours; None: nothing new."""
+def require_same_topics(frame: DataFrame, known: Mapping[str, str]) -> SourceTopics | None:
+    """Compare with the ids that were noted. What is to be noted once the home is ours; None: nothing new."""
     now = topic_ids(frame)
-    known = ids_in(storage.read(FILE))
     for topic, number in now.items():
         if known.get(topic, number) != number:
             raise SourceReplaced(
@@ -55,9 +66,9 @@ def require_still_read(frame: DataFrame, checkpoint: Checkpoint, home: str) -> N
         )
 
 
-def note(topics: SourceTopics, storage: Storage) -> None:
-    """In a home that is ours."""
-    storage.replace(FILE, seal(topics))
+def note(topics: SourceTopics, notes: Storage) -> None:
+    """In a checkpoint that is ours."""
+    notes.replace(FILE, seal(topics))
 
 
 def topic_ids(frame: DataFrame) -> dict[str, str]:
@@ -81,13 +92,13 @@ class JoiningTopics:
     """Topics that begin to fit a pattern while the pipeline runs: noted before the first epoch that reads them."""
 
     frame: DataFrame
-    storage: Storage
+    notes: Storage
     _patterns: list[dict[str, str]] = field(init=False)
     _known: dict[str, str] = field(init=False)
 
     def __post_init__(self) -> None:
         self._patterns = [options for _, options in sources(self.frame) if "subscribepattern" in options]
-        self._known = ids_in(self.storage.read(FILE))
+        self._known = ids_in(self.notes.read(FILE))
 
     def note(self, topics: Collection[str]) -> None:
         """Those of an epoch's positions; one that cannot be asked is asked again with the next epoch."""
@@ -97,18 +108,17 @@ class JoiningTopics:
             found |= _ask(self.frame.sparkSession, options, new) if new else {}
         if found:
             self._known |= found
-            note(SourceTopics(ids=self._known), self.storage)
+            note(SourceTopics(ids=self._known), self.notes)
 
 
 def _ask(spark: SparkSession, options: Mapping[str, str], topics: Collection[str] | None = None) -> dict[str, str]:
     """`topics`: of a pattern, while the pipeline runs; without them, all that the source reads, at a start."""
-    where = options.get("kafka.bootstrap.servers", "")
     with java_admin(spark, options) as admin:
         try:
             described = admin.describe(admin.topics() if topics is None else topics)
         except Py4JJavaError as error:
             if topics is None:
-                _refuse(error, said(options["subscribepattern"]), where)
+                _refuse(error, said(options["subscribepattern"]), options)
             log.warning(
                 "the topics that fit %r could not be listed, so whether one was deleted and made again is not compared "
                 "at this start: %s", said(options["subscribepattern"]), reason(error),
@@ -124,7 +134,7 @@ def _ask(spark: SparkSession, options: Mapping[str, str], topics: Collection[str
                 found[topic] = told.id
                 continue
             if topics is None:
-                _refuse(told, topic, where)
+                _refuse(told, topic, options)
             log.warning(
                 "source topic %r could not be asked for its id, so whether it was deleted and made again is not "
                 "compared at this start: %s",
@@ -134,8 +144,9 @@ def _ask(spark: SparkSession, options: Mapping[str, str], topics: Collection[str
         return found
 
 
-def _refuse(error: Py4JJavaError, topic: str, bootstrap: str) -> None:
+def _refuse(error: Py4JJavaError, topic: str, options: Mapping[str, str]) -> None:
     """At a start: what would have Spark's own source try for minutes. Anything else Spark says itself."""
+    bootstrap = options.get("kafka.bootstrap.servers", "")
     thrown = error.java_exception.getCause() or error.java_exception
     kind = str(thrown.getClass().getSimpleName())
     if kind == "UnknownTopicOrPartitionException":
@@ -143,7 +154,22 @@ def _refuse(error: Py4JJavaError, topic: str, bootstrap: str) -> None:
             f"source topic {topic!r} does not exist at {bootstrap}. Check its name (topics=[...]), or make it: "
             f"`onceward kafka topic create {topic}`"
         ) from error
+    if kind in NOT_LET_IN:
+        raise BrokerRefused(
+            f"the brokers at {bootstrap} do not let the source in: {' '.join(str(thrown.getMessage()).split())}; check "
+            f"{_what_lets_in(kind)} (read_kafka(settings=...))"
+        ) from error
     if kind in {"TimeoutException", "DisconnectException"}:
+        if options.get("kafka.security.protocol", "PLAINTEXT") == "PLAINTEXT":
+            require_admission(bootstrap, {})  # that client does not tell
         raise BrokerUnreachable(
             f"no Kafka broker at {bootstrap} answered within {TIMEOUT_MS} ms: {thrown.getMessage()}"
         ) from error
+
+
+def _what_lets_in(kind: str) -> str:
+    if kind == "SslAuthenticationException":
+        return (
+            "security.protocol, ssl.ca.location and, where the brokers ask for them, ssl.certificate.location and key"
+        )
+    return "security.protocol, sasl.mechanism, sasl.username and sasl.password"

@@ -15,11 +15,12 @@ from onceward.epoch.home import is_in_memory
 from onceward.epoch.ledger import Entry
 from onceward.epoch.observing import Observer, Onlookers, blame
 from onceward.epoch.runner import EpochRunner
+from onceward.epoch.starting import Opened
 from onceward.epoch.storage import LocalStorage
 from onceward.errors import OncewardError
 from onceward.events import of_pipeline
-from onceward.pipeline.opening import Opened
 from onceward.pipeline.source import sources
+from onceward.pipeline.source_watch import SourceWatch
 from onceward.sinks.kafka import KafkaSink
 from onceward.telemetry import lineage, metrics
 from onceward.telemetry.activity import SinkActivity
@@ -87,6 +88,7 @@ class Telling:
             Beside(traces) if traces is not None else None,
             lineage.observer(self._begun, openlineage) if self._begun is not None else None,
             self._activity,
+            _source_watch(source, opened),
         )
         self.observer = Onlookers([it for it in looking if it is not None])
 
@@ -129,7 +131,7 @@ class Telling:
 
 def _moment(runner: EpochRunner) -> Now:
     coordinator, running = runner.taken.coordinator, runner.running
-    waiting = coordinator.patience.waiting if coordinator.patience is not None else None
+    waiting = coordinator.patience.shown if coordinator.patience is not None else None
     return Now(
         running=running,
         replaying=running is not None and running <= runner.taken.recovered.committed,
@@ -140,6 +142,14 @@ def _moment(runner: EpochRunner) -> Now:
         rows_read=runner.rows_read,
         rows_written=tuple(runner.rows_written.items()),
     )
+
+
+def _source_watch(source: DataFrame, opened: Opened) -> SourceWatch | None:
+    patience = opened.taken.coordinator.patience
+    if patience is None:
+        return None
+    servers = {options.get("kafka.bootstrap.servers", "") for name, options in sources(source) if name == "kafka"}
+    return SourceWatch(opened.taken.owner.pipeline, sorted(servers), patience)
 
 
 def _activity(opened: Opened) -> ActivityWriter | None:

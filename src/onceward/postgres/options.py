@@ -9,7 +9,7 @@ from psycopg import Connection
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from onceward.errors import ConfigurationError
-from onceward.secret import Exposure, is_reference, looked_up
+from onceward.secret import Exposure, is_reference, looked_up, remember
 
 Row = tuple[Any, ...]
 
@@ -66,7 +66,10 @@ class Options:
         """A connection, every statement its own transaction unless BEGIN says otherwise."""
         parameters = looked_up(self.parameters, SECRETS)
         settings = {**DEADLINES, **parameters, "client_encoding": "utf8", "application_name": self.application}
-        return psycopg.connect("", autocommit=True, prepare_threshold=None, **settings)
+        connection = psycopg.connect("", autocommit=True, prepare_threshold=None, **settings)
+        if connection.info.password:  # which libpq may have found by itself
+            remember({**parameters, "password": connection.info.password}, SECRETS)
+        return connection
 
     def resolved(self, connection: Connection[Row]) -> "Options":
         """With what libpq found in the environment and in files here, for machines that have neither."""

@@ -5,16 +5,16 @@ import hashlib
 import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from onceward.epoch import regular_file
 from onceward.epoch.storage import CHUNK, Storage
 from onceward.savepoint.manifest import FileFacts
 
 THREADS: Final = 8  # while some wait for an fsync others read, hash and write; measured on two cores
-EVERY_S: Final = 1.0
 # Between two file systems, or on one that cannot: then the bytes come through here.
 NOT_HERE: Final = frozenset({errno.EXDEV, errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP, errno.EPERM})
 
@@ -58,13 +58,13 @@ class Copying:
             return self.one(self.source.chunks(name), to)
         return _in_the_kernel(source, target)
 
-    def all_below(self, folder: str, to: str, *, meanwhile: Callable[[], None]) -> dict[str, FileFacts]:
-        """A folder's files, several at once; `meanwhile` is called every second."""
+    def all_below(self, folder: str, to: str) -> dict[str, FileFacts]:
+        """A folder's files, several at once."""
 
         def copy(name: str) -> FileFacts:
             return self.file(f"{folder}/{name}", f"{to}/{name}")
 
-        return side_by_side(self.source.walk(folder), copy, meanwhile, local=is_local(self.source, self.target))
+        return side_by_side(self.source.walk(folder), copy, local=is_local(self.source, self.target))
 
 
 def is_local(*storages: Storage) -> bool:
@@ -75,7 +75,7 @@ def is_local(*storages: Storage) -> bool:
 def _in_the_kernel(source: Path, target: Path) -> FileFacts:
     """The bytes do not come through Python but for their checksum, which is that of the source."""
     target.parent.mkdir(parents=True, exist_ok=True)
-    with source.open("rb", buffering=0) as given, target.open("xb", buffering=0) as taken:
+    with regular_file.opened(source) as given, target.open("xb", buffering=0) as taken:
         size = os.fstat(given.fileno()).st_size
         offset = 0
         while offset < size:
@@ -96,21 +96,15 @@ def _in_the_kernel(source: Path, target: Path) -> FileFacts:
     return FileFacts(size=size, sha256=checksum)
 
 
-def side_by_side(
-    names: Iterable[str], each: Callable[[str], FileFacts], meanwhile: Callable[[], None] = lambda: None, *, local: bool
-) -> dict[str, FileFacts]:
+def side_by_side(names: Iterable[str], each: Callable[[str], FileFacts], *, local: bool) -> dict[str, FileFacts]:
     """Do it for every name, of local files on some threads; the first error ends it, once what has begun is over."""
     if not local:
         return {name: each(name) for name in names}
     with ThreadPoolExecutor(THREADS, thread_name_prefix="onceward-savepoint") as pool:
         running = {name: pool.submit(each, name) for name in names}
         try:
-            waiting = set(running.values())
-            while waiting:
-                done, waiting = wait(waiting, timeout=EVERY_S)
-                for future in done:
-                    future.result()
-                meanwhile()
+            for future in as_completed(running.values()):
+                future.result()
         except BaseException:
             pool.shutdown(wait=True, cancel_futures=True)
             raise

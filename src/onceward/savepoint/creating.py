@@ -14,17 +14,18 @@ from pathlib import Path
 from typing import Final
 
 from onceward import crashpoints
-from onceward.epoch import inspection, query_shape, skips, source_topics
+from onceward.epoch import expected, inspection, query_shape
 from onceward.epoch.checkpoint import Checkpoint
 from onceward.epoch.deeds import Deed
 from onceward.epoch.home import Home, is_in_memory
 from onceward.epoch.ledger import DONE, Entry
 from onceward.epoch.sealed import seal
 from onceward.errors import ConfigurationError, SavepointUnusable
+from onceward.holding import this_process
 from onceward.savepoint import pins
 from onceward.savepoint.copying import Copying
 from onceward.savepoint.facts import backend_of, operators_of, partitions_of
-from onceward.savepoint.manifest import CHECKPOINT, FILE, NOTES, FileFacts, Savepoint
+from onceward.savepoint.manifest import FILE, FileFacts, Savepoint
 from onceward.savepoint.needed import NotThere
 from onceward.savepoint.pins import Note, Pins
 from onceward.savepoint.place import Place, require_savepoint_name
@@ -32,7 +33,6 @@ from onceward.savepoint.place import Place, require_savepoint_name
 TRIES: Final = 20  # a take-over renames the checkpoint, Spark clears old versions: then there is a newer epoch
 AGAIN_S: Final = 0.1
 NEWEST: Final = 100  # epochs that Spark keeps of its logs
-WANTED: Final = (source_topics.FILE, query_shape.FILE, skips.FILE)  # what a restore wants besides the checkpoint
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,6 @@ def create(
     name: str | None = None,
     now: Callable[[], str],
     report: Callable[[str], None] = lambda _: None,
-    clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
     fresh: Callable[[], str] = lambda: uuid.uuid4().hex,
 ) -> Place:
@@ -61,8 +60,8 @@ def create(
     target = _target(home, to, name)
     if target is not None:
         _require_free(target)
-    clear_leftovers(home, clock=clock, sleep=sleep, report=report)
-    with saving(home, target, is_local=to is not None, now=now, fresh=fresh) as under_way:
+    clear_leftovers(home, report)
+    with saving(home, target, is_local=to is not None, fresh=fresh) as under_way:
         under_way.pin_newest(sleep, report)
         crashpoints.reach("savepoint-pinned", under_way.epoch)
         return under_way.finish(now())
@@ -78,22 +77,19 @@ def require_savable(home: Home) -> Deed:
     return inspection.deed_of(home)
 
 
-def clear_leftovers(
-    home: Home, *, clock: Callable[[], float], sleep: Callable[[float], None], report: Callable[[str], None]
-) -> None:
-    """What dead processes have left of their savepoints."""
-    pins.clear_leftovers(home.storage, lambda found: Place.within(home, found), clock=clock, sleep=sleep, report=report)
+def clear_leftovers(home: Home, report: Callable[[str], None]) -> None:
+    """What processes that are gone have left of their savepoints."""
+    pins.clear_leftovers(home.storage, lambda found: Place.within(home, found), report)
 
 
 @contextmanager
-def saving(
-    home: Home, target: Place | None, *, is_local: bool, now: Callable[[], str], fresh: Callable[[], str]
-) -> Iterator["Saving"]:
+def saving(home: Home, target: Place | None, *, is_local: bool, fresh: Callable[[], str]) -> Iterator["Saving"]:
     """A savepoint under way. Whatever happens, its pins and what is unfinished of it go in the end."""
     identity = fresh()
     partial = (target or Place.within(home, "")).beside(pins.unfinished(identity))
     path = str(Path(partial.location).parent) if is_local else ""
-    held = Pins(home.storage, Note.of_this_process(identity, now(), path=path, name=partial.name))
+    deed = inspection.deed_of(home)
+    held = Pins(home.storage, Note(id=identity, holder=this_process(deed.pipeline, 0), path=path))
     held.announce()
     try:
         yield Saving(home, target, identity, partial, held)
@@ -209,29 +205,22 @@ def _nothing_to_save(home: Home, deed: Deed, checkpoint: Checkpoint, epoch: int 
 
 def _write(home: Home, held: Pins, chosen: Chosen, partial: Place, identity: str, created_at: str) -> None:
     partial.around.make(partial.name)  # the state in it is somebody's data: for its owner alone
-    copying = Copying(home.storage, partial.around)
-    files = {
-        f"{CHECKPOINT}/{name}": facts
-        for name, facts in copying.all_below(held.folder, f"{partial.name}/{CHECKPOINT}", meanwhile=held.beat).items()
-    }
-    files |= _notes(chosen.room, copying, partial)
+    files = Copying(home.storage, partial.around).all_below(held.folder, partial.name)
+    if gone := sorted(set(held.names) - set(files)):
+        raise SavepointUnusable(
+            f"{held.folder} in {home.location} has lost {gone[0]} (and {len(gone) - 1} others) while the savepoint was "
+            "being made: somebody has cleared its pins. Nothing was saved; make it again."
+        )
     partial.around.settle(partial.name)
     crashpoints.reach("savepoint-copied", chosen.entry.epoch)
-    savepoint = _manifest(chosen, held, files, identity, created_at)
+    savepoint = _manifest(home, chosen, held, files, identity, created_at)
     partial.around.replace(f"{partial.name}/{FILE}", seal(savepoint))
     crashpoints.reach("savepoint-sealed", chosen.entry.epoch)
 
 
-def _notes(room: Home, copying: Copying, partial: Place) -> dict[str, FileFacts]:
-    found: dict[str, FileFacts] = {}
-    for name in WANTED:
-        data = room.storage.read(name)
-        if data is not None:
-            found[f"{NOTES}/{name}"] = copying.one([data], f"{partial.name}/{NOTES}/{name}")
-    return found
-
-
-def _manifest(chosen: Chosen, held: Pins, files: Mapping[str, FileFacts], identity: str, created_at: str) -> Savepoint:
+def _manifest(
+    home: Home, chosen: Chosen, held: Pins, files: Mapping[str, FileFacts], identity: str, created_at: str
+) -> Savepoint:
     deed, entry, plan = chosen.deed, chosen.entry, chosen.plan
     return Savepoint(
         id=identity,
@@ -242,8 +231,8 @@ def _manifest(chosen: Chosen, held: Pins, files: Mapping[str, FileFacts], identi
         term=entry.term,
         created_at=created_at,
         entry=entry,
-        inherits=dict(deed.inherits) if deed.origin is not None and deed.origin.begins_after == entry.epoch else {},
-        shape=query_shape.read(chosen.room.storage),
+        held=expected.recorded(home.storage, deed, entry, upto=entry.epoch),
+        shape=query_shape.read(held.note(query_shape.FILE)),
         partitions=partitions_of(plan),
         backend=backend_of(plan),
         operators=operators_of(held.operators, held.rows, files),
@@ -255,7 +244,9 @@ def _put_in_place(partial: Place, target: Place) -> None:
     """One rename; it fails if somebody else has made a savepoint of that name meanwhile."""
     _require_free(target)
     try:
-        partial.around.move(partial.name, target.name)
+        moved = partial.around.move(partial.name, target.name)
     except OSError:
         _require_free(target)
         raise
+    if not moved:
+        raise SavepointUnusable(f"{partial.location} is gone: somebody has cleared the unfinished savepoint")

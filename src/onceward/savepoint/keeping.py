@@ -39,7 +39,8 @@ def delete(place: Place) -> bool:
             raise SavepointUnusable(f"there is no savepoint {place.location}")
         return False
     _require_savepoint(place)
-    place.around.move(place.name, gone.name)
+    if not place.around.move(place.name, gone.name):
+        return False  # somebody else was quicker
     crashpoints.reach("savepoint-deleting")
     _clear(gone)
     return True

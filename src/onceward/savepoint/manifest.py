@@ -8,6 +8,7 @@ import msgspec
 
 from onceward.epoch.ledger import Entry
 from onceward.epoch.query_shape import QueryShape
+from onceward.epoch.regular_file import NoRegularFile
 from onceward.epoch.sealed import unseal
 from onceward.errors import HomeMismatch, LedgerCorrupt, SavepointDamaged, SavepointUnusable
 from onceward.savepoint.place import Place
@@ -15,8 +16,7 @@ from onceward.savepoint.place import Place
 FORMAT: Final = 1
 FILE: Final = "savepoint.json"
 CHECKPOINT: Final = "checkpoint"
-NOTES: Final = "notes"
-PARTS: Final = frozenset({FILE, CHECKPOINT, NOTES})
+PARTS: Final = frozenset({FILE, CHECKPOINT})
 _SHA256: Final = re.compile(r"[0-9a-f]{64}")
 
 
@@ -50,7 +50,7 @@ class Savepoint(msgspec.Struct, frozen=True, kw_only=True):
     term: int
     created_at: str
     entry: Entry  # the ledger's: positions, plan, and what each sink has of it
-    inherits: dict[str, tuple[str, int]] = {}  # what sinks hold at this moment that is of an older lineage still
+    held: dict[str, tuple[str, int]] = {}  # by sink, also of those that are out: what it holds at this moment
     shape: QueryShape | None = None
     partitions: int | None = None  # of the query's shuffles
     backend: str = ""  # "rocksdb", "hashmap", or the engine's class
@@ -70,7 +70,10 @@ def load(place: Place) -> Savepoint:
             f"{place.location} is what is left of a savepoint whose deletion was interrupted; finish it: "
             f"onceward savepoint delete {place.location}"
         )
-    data = place.read(FILE)
+    try:
+        data = place.read(FILE)
+    except NoRegularFile as error:
+        raise SavepointDamaged(f"{place.name_of(FILE)} {error.strerror}") from error
     if data is None:
         raise _missing(place)
     try:
@@ -104,5 +107,5 @@ def _missing(place: Place) -> SavepointDamaged | SavepointUnusable:
 def _is_ours(name: str, facts: FileFacts) -> bool:
     """A manifest may come from anywhere: no name may lead out of the directory."""
     path = PurePosixPath(name)
-    inside = str(path) == name and len(path.parts) > 1 and path.parts[0] in (CHECKPOINT, NOTES)
+    inside = str(path) == name and len(path.parts) > 1 and path.parts[0] == CHECKPOINT
     return inside and ".." not in path.parts and facts.size >= 0 and bool(_SHA256.fullmatch(facts.sha256))

@@ -12,6 +12,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
+from onceward.epoch.checkpoint import NOTES
+
 _STORE: Final = re.compile(r"state/(?P<operator>\d+)/(?P<partition>\d+)(?:/(?P<store>(?!SSTs/|logs/|_)[^/]+))?/[^/]+")
 _SHARED: Final = re.compile(r".*/(?:SSTs|logs)/[^/]+")  # of RocksDB: a snapshot names those that it needs
 _VERSIONED: Final = re.compile(
@@ -96,7 +98,7 @@ def sort_out(names: Iterable[str], epoch: int) -> Needed:
             continue
         if name.startswith("state/"):
             _of_state(needed, name, described)
-        elif name in seen or name.startswith("sources/"):
+        elif name in seen or name.startswith(("sources/", f"{NOTES}/")):
             needed.plain.append(name)
             seen.discard(name)
     if seen:

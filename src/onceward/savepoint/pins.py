@@ -1,23 +1,24 @@
 """Keeping what a savepoint needs, while Spark goes on and cleans up behind itself.
 
 Spark's files are written once and never changed, so a second name for each (`pins/ID/...` in the home) holds it. A note
-beside (`pins/ID.json`) says who needs them and where the savepoint is being written: what a dead process has left is
-cleared by the next one, the work of a living one is not.
+beside (`pins/ID.json`) says who needs them and where the savepoint is being written. What is left of a process that is
+provably gone is cleared by the next one; of any other nobody can tell whether it is slow or gone, and pins that nobody
+needs cost only room. What was pinned is remembered, and a savepoint without all of it is none.
 """
 
-import os
 import re
-import socket
 from collections.abc import Callable
 from typing import Final
 
 import msgspec
 
-from onceward import processes
-from onceward.epoch.checkpoint import is_whole
+from onceward import holding
+from onceward.epoch.checkpoint import NOTES, is_whole
 from onceward.epoch.sealed import seal, unseal
 from onceward.epoch.storage import Storage
+from onceward.epoch.term import Holder
 from onceward.errors import LedgerCorrupt
+from onceward.savepoint.manifest import CHECKPOINT
 from onceward.savepoint.needed import (
     Needed,
     NotThere,
@@ -31,9 +32,6 @@ from onceward.savepoint.place import Place
 
 FORMAT: Final = 1
 FOLDER: Final = "pins"
-STILL_S: Final = 10.0  # of another machine: a note that stands still this long has nobody behind it
-POLL_S: Final = 0.2
-NOBODY: Final = 0  # no process has this number
 _ID: Final = re.compile(r"[0-9a-f]{8,32}")
 
 
@@ -47,44 +45,8 @@ class Note(msgspec.Struct, frozen=True, kw_only=True):
 
     format: int = FORMAT
     id: str
-    host: str
-    machine: str
-    pid: int
-    process_start: str
-    since: str
-    path: str  # of the unfinished directory; empty: among the home's own savepoints
-    name: str
-    beat: int = 0
-
-    @classmethod
-    def of_this_process(cls, identity: str, since: str, *, path: str, name: str) -> "Note":
-        return cls(
-            id=identity,
-            host=socket.gethostname(),
-            machine=processes.machine(),
-            pid=os.getpid(),
-            process_start=processes.started(os.getpid()),
-            since=since,
-            path=path,
-            name=name,
-        )
-
-    @classmethod
-    def of_nobody(cls, identity: str) -> "Note":
-        """What is left of it is known by its id alone."""
-        name, unknown = unfinished(identity), "?"
-        return cls(
-            id=identity, host=unknown, machine="", pid=NOBODY, process_start="", since=unknown, path="", name=name
-        )
-
-    @property
-    def is_of_here(self) -> bool:
-        """Of a machine whose processes can be seen from here."""
-        return bool(self.machine) and self.machine == processes.machine()
-
-    @property
-    def is_dead(self) -> bool:
-        return self.pid == NOBODY or (self.is_of_here and processes.started(self.pid) != self.process_start)
+    holder: Holder
+    path: str = ""  # of the unfinished directory; empty: among the home's own savepoints
 
 
 class Pins:
@@ -94,17 +56,14 @@ class Pins:
         self._storage = storage
         self._note = note
         self.folder = f"{FOLDER}/{note.id}"
+        self.names: list[str] = []  # of all that is pinned, below the folder
         self.rows: dict[int, int | None] = {}  # by operator, where every store has just been counted
         self.operators: dict[int, tuple[str, dict[str, int]]] = {}
+        self._checkpoint = f"{self.folder}/{CHECKPOINT}"
 
     def announce(self) -> None:
         """Before anything is pinned or written: whoever finds it must find out whose it is."""
-        self._storage.replace(_file(self._note.id), seal(self._note), sync=False)
-
-    def beat(self) -> None:
-        """Still alive, for those who cannot see this process."""
-        self._note = msgspec.structs.replace(self._note, beat=self._note.beat + 1)
-        self.announce()
+        self._storage.replace(_file(self._note.id), seal(self._note))
 
     def pin(self, checkpoint: str, epoch: int) -> str:
         """All that the epoch needs of a checkpoint; `NotThere` if that is no longer whole. The epoch's plan."""
@@ -118,10 +77,16 @@ class Pins:
             known = [rows for rows in found if rows is not None]
             self.rows[operator] = sum(known) if len(known) == len(found) else None
         self._require_all(needed)
-        commit, plan = (self._storage.read(f"{self.folder}/{log}/{epoch}") or b"" for log in ("commits", "offsets"))
+        self.names = self._storage.walk(self.folder)
+        logs = (f"{self._checkpoint}/{log}/{epoch}" for log in ("commits", "offsets"))
+        commit, plan = (self._storage.read(name) or b"" for name in logs)
         if not is_whole(commit) or not is_whole(plan):
             raise NotThere(f"Spark's log of epoch {epoch} was torn by a power cut, and the next start puts it right")
         return plan.decode()
+
+    def note(self, name: str) -> bytes | None:
+        """What the pipeline's driver has noted."""
+        return self._storage.read(f"{self._checkpoint}/{NOTES}/{name}")
 
     def release(self) -> None:
         """The note goes last: a pin without one has no owner."""
@@ -135,7 +100,7 @@ class Pins:
         self.operators.clear()
 
     def _hold(self, checkpoint: str, name: str) -> None:
-        if not self._storage.link(f"{checkpoint}/{name}", f"{self.folder}/{name}"):
+        if not self._storage.link(f"{checkpoint}/{name}", f"{self._checkpoint}/{name}"):
             raise NotThere(f"{name} went while it was being pinned")
 
     def _hold_store(self, checkpoint: str, store: Store, version: int) -> int | None:
@@ -150,7 +115,7 @@ class Pins:
             self._hold(checkpoint, name)
             snapshot = self._hold_shared(checkpoint, store, name) if name.endswith(".zip") else Snapshot([], None)
             if snapshot is None:  # torn by a power cut: Spark takes the one before it, too
-                self._storage.remove(f"{self.folder}/{name}")
+                self._storage.remove(f"{self._checkpoint}/{name}")
                 continue
             for change in store.changes(at, version):
                 self._hold(checkpoint, change)
@@ -160,7 +125,7 @@ class Pins:
         return None
 
     def _hold_shared(self, checkpoint: str, store: Store, name: str) -> Snapshot | None:
-        snapshot = read_snapshot(self._storage.read(f"{self.folder}/{name}") or b"")
+        snapshot = read_snapshot(self._storage.read(f"{self._checkpoint}/{name}") or b"")
         for shared in snapshot.shared if snapshot is not None else []:
             if f"{store.folder}/{shared}" not in self._held(store):
                 self._hold(checkpoint, f"{store.folder}/{shared}")
@@ -170,12 +135,12 @@ class Pins:
         """Where versions carry ids, several snapshots share files."""
         if not store.distinct:
             return set()
-        return {f"{store.folder}/{name}" for name in self._storage.walk(f"{self.folder}/{store.folder}")}
+        return {f"{store.folder}/{name}" for name in self._storage.walk(f"{self._checkpoint}/{store.folder}")}
 
     def _require_all(self, needed: Needed) -> None:
         """Each store of each operator in each partition."""
         for operator, name in needed.metadata.items():
-            data = self._storage.read(f"{self.folder}/{name}") or b""
+            data = self._storage.read(f"{self._checkpoint}/{name}") or b""
             self.operators[operator] = title, stores = read_operator(data)
             for store, partitions in stores.items():
                 there = {it.partition for it in needed.stores if (it.operator, it.store) == (operator, store)}
@@ -183,45 +148,34 @@ class Pins:
                     raise NotThere(f"operator {operator} ({title}) has no state of partition {missing[0]}")
 
 
-def clear_leftovers(
-    storage: Storage,
-    within: Callable[[str], Place],
-    *,
-    clock: Callable[[], float],
-    sleep: Callable[[float], None],
-    report: Callable[[str], None],
-) -> None:
-    """What dead processes have left: half of a savepoint, and their pins. `within`: a place in the home by its name."""
+def clear_leftovers(storage: Storage, within: Callable[[str], Place], report: Callable[[str], None]) -> None:
+    """What processes that are gone have left: half of a savepoint, and their pins.
+
+    `within`: a place in the home by its name. What is left alone is told, with the way to be rid of it.
+    """
     for name in storage.names(FOLDER):
         note = _read(storage, name)
-        if note is not None and (note.is_dead or (not note.is_of_here and _stands_still(storage, note, clock, sleep))):
-            report(f"clearing what process {note.pid} on {note.host} left of a savepoint it began at {note.since}")
-            half = Place.at(f"{note.path}/{note.name}") if note.path else within(note.name)
-            half.around.clear(half.name)
-            Pins(storage, note).release()
-
-
-def _stands_still(storage: Storage, note: Note, clock: Callable[[], float], sleep: Callable[[float], None]) -> bool:
-    until = clock() + STILL_S
-    while clock() < until:
-        sleep(POLL_S)
-        now = _read(storage, f"{note.id}.json")
-        if now is None or now.beat != note.beat:
-            return False
-    return True
+        if note is None:
+            continue
+        if not holding.is_gone(note.holder):
+            report(f"{note.holder} makes a savepoint, too; if it is gone, remove {FOLDER}/{note.id} of the home")
+            continue
+        report(f"clearing what {note.holder} left of a savepoint")
+        partial = unfinished(note.id)
+        half = Place.at(f"{note.path}/{partial}") if note.path else within(partial)
+        half.around.clear(half.name)
+        Pins(storage, note).release()
 
 
 def _read(storage: Storage, file: str) -> Note | None:
     """A note is data that anybody may have written: what it names is cleared, so it may only name what is its own."""
     identity = file.removesuffix(".json")
     data = storage.read(f"{FOLDER}/{file}") if file.endswith(".json") and _ID.fullmatch(identity) else None
-    if data is None:
-        return None
     try:
-        note = unseal(data, Note, f"{FOLDER}/{file}", FORMAT)
-    except LedgerCorrupt:  # never synced: whoever wrote it has lost power since
-        return Note.of_nobody(identity)
-    return note if (note.id, note.name) == (identity, unfinished(identity)) else Note.of_nobody(identity)
+        note = unseal(data, Note, f"{FOLDER}/{file}", FORMAT) if data is not None else None
+    except LedgerCorrupt:  # whose it is cannot be told, so neither can whether he is gone
+        return None
+    return note if note is not None and note.id == identity else None
 
 
 def _file(identity: str) -> str:

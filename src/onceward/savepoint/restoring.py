@@ -1,59 +1,49 @@
 """A start from a savepoint: a new lineage whose state is the savepoint's, or an error before anything is touched."""
 
-import uuid
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Final
-
-import msgspec
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
 
 from onceward import crashpoints
-from onceward.epoch import deeds, inspection, new_lineage
-from onceward.epoch.checkpoint import Checkpoint
-from onceward.epoch.contract import DecidingSink, Guarantee, LastCommit, Owner, TwoPhaseCommitSink
-from onceward.epoch.decisions import Decisions
+from onceward.epoch.checkpoint import NOTES, Checkpoint, kafka_positions
+from onceward.epoch.contract import Guarantee, LastCommit
 from onceward.epoch.deeds import Deed, Origin
-from onceward.epoch.home import Home
+from onceward.epoch.expected import Held, held_by, named
+from onceward.epoch.home import FIRST, Home
 from onceward.epoch.ledger import DONE, Entry, Ledger
-from onceward.epoch.lineage import Inherited, inherited
-from onceward.epoch.new_lineage import FIRST
-from onceward.epoch.storage import Below, Storage
-from onceward.epoch.term import Term, fenced_first
+from onceward.epoch.new_lineage import Ending, Found
 from onceward.errors import ConfigurationError, SavepointOutdated, SavepointUnusable
-from onceward.savepoint.manifest import NOTES, Savepoint
+from onceward.savepoint.manifest import CHECKPOINT, Savepoint
 from onceward.savepoint.place import Place
 from onceward.savepoint.unpacking import unpack
 from onceward.savepoint.verifying import verify
 
-ALL: Final = 1_000_000  # epochs
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restoring:
-    """What is to be restored, and as what. Called once the home is ours (`onceward.pipeline.opening.Restore`).
+    """What a lineage with a savepoint begins with, and as what.
 
     `rewrite`: the engine's way to give the state in a folder another number of partitions, or another backend; it
     gives the epoch after which the folder then goes on.
+    `knowingly`: a person has read what sinks hold instead, and wants it all the same.
     """
 
+    word: ClassVar[str] = "restore"
     place: Place
     savepoint: Savepoint
     home: Home
     pipeline: str
     guarantee: Guarantee
-    sinks: Mapping[str, TwoPhaseCommitSink]
     partitions: int | None = None
     backend: str | None = None
     rewrite: Callable[[str, Savepoint, int | None, str], int]
-    new_lineage: bool = False
+    knowingly: bool = False
     now: Callable[[], str]
-    fresh: Callable[[], str] = field(default=lambda: uuid.uuid4().hex)  # a name for the lineage
-    report: Callable[[str], None] = field(default=lambda _: None)
+    report: Callable[[str], None]
 
-    @property
-    def notes(self) -> Storage:
-        """What the savepoint's home knew of the sources."""
-        return Below(self.place.around, f"{self.place.name}/{NOTES}")
+    def note(self, name: str) -> bytes | None:
+        """What the pipeline's driver had noted."""
+        return self.place.read(f"{CHECKPOINT}/{NOTES}/{name}")
 
     def check(self, differences: list[str]) -> None:
         """All that can be said without touching home or sinks. `differences`: of the query from the saved one."""
@@ -79,122 +69,54 @@ class Restoring:
             )
         verify(self.place)
 
-    def __call__(self, term: Term) -> Deed:
-        """Begin the lineage. Of a restore that was overtaken on its way the rest is a consequence."""
-        with fenced_first(term):
-            return self._begin(term)
-
-    def _begin(self, term: Term) -> Deed:
-        """Copy, rescale, then one write that ends the old lineage."""
-        deed, saved = self._deed(term), self.savepoint
-
-        def lay_out(room: Home) -> Deed:
-            begins_after = self._lay_out(room)
-            self._record(room, deed, term, begins_after)
-            return _beginning_after(deed, begins_after)
-
-        begun = new_lineage.put_in_force(self.home, term.number, deed, lay_out, "restore")
-        self.report(
-            f"restored from {self.place.location}: epoch {saved.epoch} of {saved.pipeline!r}, lineage "
-            f"{deed.lineage[:8]}"
-        )
-        return begun
-
-    def _deed(self, term: Term) -> Deed:
-        """Of the lineage that is to begin, with what the sinks hold; refused if that is not what it should be."""
-        saved, lineage = self.savepoint, self.fresh()
-        owner = Owner(pipeline=self.pipeline, lineage=lineage, term=term.number, guarantee=self.guarantee)
-        return Deed(
-            format=deeds.FORMAT,
-            pipeline=self.pipeline,
-            lineage=lineage,
-            guarantee=self.guarantee.value,
-            folder=new_lineage.folder_of(lineage, term.number),
-            origin=Origin(
-                savepoint=saved.id,
-                pipeline=saved.pipeline,
-                lineage=saved.lineage,
-                epoch=saved.epoch,
-                begins_after=saved.epoch,
-                first_term=term.number,
-                inherits=self._judge(self.home.deed(), owner),
-            ),
-        )
-
-    def _judge(self, old: Deed | None, owner: Owner) -> Inherited:
-        """What the sinks hold; refused, nothing and nobody is disturbed. Then nobody else can add to it any more."""
-        if self.guarantee is Guarantee.AT_MOST_ONCE:
-            self._require_nothing_begun(old)
-        if self.guarantee is not Guarantee.EXACTLY_ONCE:
-            return {}
-        since: list[Entry] = []
-        if old is not None:
-            self._require_none_in_doubt(old, owner)
-            since = inspection.ledger_of(self.home, old).newest(ALL)
-        found = new_lineage.look(self.sinks, owner)
-        inherits = self._compare(found, since)
-        self._fence(replace(owner, inherits=inherits), found)
-        return inherits
-
-    def look_first(self) -> None:
-        """What would be refused anyway is refused before a running driver is overtaken for it.
-
-        Only as far as can be told without opening a sink: what decides is asked, for the others the ledger speaks.
-        """
-        if self.guarantee is Guarantee.EXACTLY_ONCE:
-            old = self.home.deed()
-            since = inspection.ledger_of(self.home, old).newest(ALL) if old is not None else []
-            deciding = {name: sink for name, sink in self.sinks.items() if isinstance(sink, DecidingSink)}
-            owner = Owner(pipeline=self.pipeline, lineage=self.fresh(), term=0, guarantee=self.guarantee)
-            self._compare(new_lineage.look(deciding, owner), since)
-
-    def _compare(self, found: Mapping[str, LastCommit | None], since: list[Entry]) -> Inherited:
-        saved, told = self.savepoint, dict(found)
-        done = max((entry for entry in since if entry.phase == DONE), key=lambda entry: entry.epoch, default=None)
-        if done is not None and self.pipeline == saved.pipeline:  # of sinks that were not asked the ledger knows
-            last = LastCommit(lineage=done.lineage, epoch=done.epoch, term=done.term)
-            told |= {name: last for name in done.sinks if name in self.sinks and name not in found}
-        inherits = inherited(saved.entry, self.pipeline, told, since, held=saved.inherits, knowingly=self.new_lineage)
-        return {name: held for name, held in inherits.items() if name in found}
-
-    def _require_nothing_begun(self, old: Deed | None) -> None:
-        """At-most-once: what was begun after the savepoint may be visible, and would be written a second time."""
+    def origin(self, ending: Ending) -> Origin:  # noqa: ARG002 - the savepoint says it
         saved = self.savepoint
-        if self.new_lineage or self.pipeline != saved.pipeline:
+        return Origin(
+            savepoint=saved.id,
+            pipeline=saved.pipeline,
+            lineage=saved.lineage,
+            epoch=saved.epoch,
+            begins_after=saved.epoch,
+            first_term=0,
+        )
+
+    def judge(self, ending: Ending, found: Found, begun: Entry | None) -> None:
+        """The sinks hold what the savepoint knows of, or a person wants it all the same."""
+        if self.knowingly:
             return
-        begun = None
-        if old is not None:
-            ledger = inspection.ledger_of(self.home, old)
-            decisions = Decisions(self.home.of_lineage(old).storage, old.lineage, 0)
-            begun = max(it.epoch for it in (ledger.last(), decisions.last(), saved.entry) if it is not None)
-        if old is None or old.lineage != saved.lineage or begun != saved.epoch:
+        if self.guarantee is Guarantee.AT_MOST_ONCE:
+            self._require_nothing_begun(ending, begun)
+        known = self._known(ending)
+        told = [
+            line
+            for name, last in sorted(found.items())
+            if held_by(last) != known.get(name) and (line := self._difference(name, last, ending))
+        ]
+        if told:
+            saved, lines = self.savepoint, "".join(f"\n  - {line}" for line in told)
             raise SavepointOutdated(
-                f"{self.pipeline!r} promises at-most-once, and "
-                f"{f'has begun epochs up to {begun}' if begun is not None else 'what it has begun'} since the "
-                f"savepoint of epoch {saved.epoch} {'cannot be told here' if old is None else 'may be visible'}: "
-                "restoring would write it again. Start with --new-lineage (new_lineage=True) to do so knowingly."
+                f"the savepoint is of epoch {saved.epoch} of pipeline {saved.pipeline!r} (lineage "
+                f"{saved.lineage[:8]}), and its sinks hold something else:{lines}\nNothing was touched. Restore a "
+                "savepoint that fits, or put the sinks right first; or start with --new-lineage (new_lineage=True) to "
+                "begin a new lineage knowingly: what the sinks hold stays there, and everything after the savepoint is "
+                "committed as new."
             )
 
-    def _require_none_in_doubt(self, old: Deed, owner: Owner) -> None:
-        entry = new_lineage.in_doubt(self.home, old, owner, self.sinks)
-        if entry is not None:
-            raise SavepointUnusable(
-                f"epoch {entry.epoch} of {self.pipeline!r} is in doubt in {self.home.location}: restoring would throw "
-                "away what may be decided. Start the pipeline once without --from, or finish the epoch with `onceward "
-                "resolve`, then restore."
-            )
+    def in_doubt(self, entry: Entry) -> SavepointUnusable:
+        return SavepointUnusable(
+            f"epoch {entry.epoch} of {self.pipeline!r} is in doubt in {self.home.location}: restoring would throw away "
+            "what may be decided. Start the pipeline once without --from, or finish the epoch with `onceward resolve`, "
+            "then restore."
+        )
 
-    def _fence(self, owner: Owner, found: Mapping[str, LastCommit | None]) -> None:
-        new_lineage.fence(self.sinks, owner, found, self._changed)
-
-    def _changed(self, sink: str) -> SavepointOutdated:
+    def changed(self, sink: str) -> SavepointOutdated:
         return SavepointOutdated(
             f"sink {sink!r} got another epoch of {self.pipeline!r} while the savepoint was being restored: another "
             "driver was at work, or it was set back. Nothing has changed; restore once more."
         )
 
-    def _lay_out(self, room: Home) -> int:
-        """The savepoint's checkpoint in its place, as many partitions as wanted; after which epoch it begins."""
+    def lay_out(self, room: Home, deed: Deed, ending: Ending, found: Found, begun: Entry | None) -> int:  # noqa: ARG002
+        """The savepoint's checkpoint in its place, as many partitions as wanted, and the ledger's first entry."""
         unpack(self.place, self.savepoint, room, FIRST)
         crashpoints.reach("restore-copied")
         saved, epoch = self.savepoint, self.savepoint.epoch
@@ -208,17 +130,21 @@ class Restoring:
             crashpoints.reach("restore-rescaled")
             for name in room.storage.walk(FIRST):  # what was unpacked is synced, what the engine wrote is not
                 room.storage.sync(f"{FIRST}/{name}")
-        for name in self.notes.names(""):
-            room.storage.replace(name, self.notes.read(name) or b"")
+        self._record(room, deed, epoch)
+        self.report(
+            f"restored from {self.place.location}: epoch {saved.epoch} of {saved.pipeline!r}, lineage "
+            f"{deed.lineage[:8]}"
+        )
         return epoch
 
-    def _record(self, room: Home, deed: Deed, term: Term, epoch: int) -> None:
+    def _record(self, room: Home, deed: Deed, epoch: int) -> None:
         """The ledger knows where the lineage begins, and nothing before."""
+        assert deed.origin is not None
         positions = Checkpoint(room.storage, FIRST, room.uri(FIRST)).positions(epoch)
         entry = Entry(
             pipeline=deed.pipeline,
             lineage=deed.lineage,
-            term=term.number,
+            term=deed.origin.first_term,
             epoch=epoch,
             phase=DONE,
             positions=positions.texts,
@@ -227,8 +153,95 @@ class Restoring:
         )
         Ledger(room.storage, {}, deed.lineage).write(entry)
 
+    def _known(self, ending: Ending) -> dict[str, Held]:
+        """What the savepoint knows the sinks to hold; of a lineage that began with it and did nothing, what they do."""
+        if self._is_untouched(ending, ending.last):
+            return ending.held()
+        return named(self.savepoint.held, ending.decider) if self.pipeline == self.savepoint.pipeline else {}
 
-def _beginning_after(deed: Deed, epoch: int) -> Deed:
-    """Rewriting the state takes epochs of their own."""
-    assert deed.origin is not None
-    return msgspec.structs.replace(deed, origin=msgspec.structs.replace(deed.origin, begins_after=epoch))
+    def _is_untouched(self, ending: Ending, newest: Entry | None) -> bool:
+        """Whether the lineage in force began with this very savepoint, and has done nothing since."""
+        origin = ending.deed.origin if ending.deed is not None else None
+        if origin is None or origin.savepoint != self.savepoint.id or newest is None:
+            return False
+        return newest.epoch == origin.begins_after
+
+    def _require_nothing_begun(self, ending: Ending, begun: Entry | None) -> None:
+        """At-most-once: what was begun after the savepoint may be visible, and would be written a second time."""
+        saved = self.savepoint
+        newest = begun or ending.last
+        is_saved = newest is not None and (newest.lineage, newest.epoch) == (saved.lineage, saved.epoch)
+        if self.pipeline != saved.pipeline or is_saved or self._is_untouched(ending, newest):
+            return
+        known = ending.deed is not None and ending.lineage == saved.lineage
+        raise SavepointOutdated(
+            f"{self.pipeline!r} promises at-most-once, and "
+            f"{f'has begun epochs up to {newest.epoch}' if newest is not None else 'what it has begun'} since the "
+            f"savepoint of epoch {saved.epoch} {'may be visible' if known else 'cannot be told here'}: restoring would "
+            "write it again. Start with --new-lineage (new_lineage=True) to do so knowingly."
+        )
+
+    def _difference(self, sink: str, last: LastCommit | None, ending: Ending) -> str:
+        """In words; empty: it is as the savepoint says."""
+        saved, since = self.savepoint, ending.entries
+        held = named(saved.held, ending.decider).get(sink)
+        if last is None:
+            return self._nothing(sink, held)
+        if self.pipeline != saved.pipeline:
+            return (
+                f"sink {sink!r} holds epoch {last.epoch} of a pipeline named {self.pipeline!r} already: choose another "
+                "name for the copy"
+            )
+        if last.lineage != saved.lineage:
+            return (
+                f"sink {sink!r} holds epoch {last.epoch} of lineage {last.lineage[:8]}, which is another one: the "
+                "savepoint was restored before, or the pipeline was started anew. What that one has committed"
+                f"{_told([entry for entry in since if entry.lineage == last.lineage], sink)} would be doubled"
+            )
+        known = held[1] if held is not None else saved.epoch
+        if last.epoch > known:
+            return _ahead(saved.entry, known, sink, last, since)
+        return (
+            f"sink {sink!r} holds epochs only up to {last.epoch}, the savepoint is newer: epochs {last.epoch + 1} to "
+            f"{known} are missing there (restored from a backup?) and would stay missing"
+        )
+
+    def _nothing(self, sink: str, held: Held | None) -> str:
+        if self.pipeline != self.savepoint.pipeline or held is None:
+            return ""
+        return (
+            f"sink {sink!r} holds no epoch of the pipeline, the savepoint knows of epochs up to {held[1]} there: it "
+            "was emptied, restored from an older backup, or is another one. These epochs would be missing"
+        )
+
+
+def _ahead(saved: Entry, known: int, sink: str, last: LastCommit, since: list[Entry]) -> str:
+    later = [it for it in since if it.lineage == saved.lineage and known < it.epoch <= last.epoch]
+    complete = {entry.epoch for entry in later} == set(range(known + 1, last.epoch + 1))
+    rows = sum(entry.sinks[sink].rows for entry in later if sink in entry.sinks)
+    records = f"{rows} records" if complete else "a number of records that only its home knows"
+    begins = kafka_positions(saved.positions)
+    newest = max(later, key=lambda entry: entry.epoch).positions if complete and later else None
+    ends = kafka_positions(newest) if newest is not None else last.positions
+    read = ", ".join(
+        f"{place} from {begins.get(place, 0)} to {end}"
+        for place, end in sorted(ends.items())
+        if end != begins.get(place, 0)
+    )
+    return (
+        f"sink {sink!r} has committed {_epochs(known + 1, last.epoch)} since: {records}"
+        f"{f', made of {read}' if read else ''}, would be committed a second time"
+    )
+
+
+def _told(entries: list[Entry], sink: str) -> str:
+    """How much a lineage has committed, as far as its home knows."""
+    mine = [entry for entry in entries if sink in entry.sinks]
+    if not mine:
+        return ""
+    rows = sum(entry.sinks[sink].rows for entry in mine)
+    return f" ({_epochs(mine[0].epoch, mine[-1].epoch)}, {rows} records)"
+
+
+def _epochs(first: int, last: int) -> str:
+    return f"epoch {first}" if first == last else f"epochs {first} to {last}"

@@ -1,6 +1,7 @@
 """A savepoint's checkpoint into a folder of a home, every byte compared on the way."""
 
 from onceward.epoch.home import Home
+from onceward.epoch.regular_file import NoRegularFile
 from onceward.epoch.state_schemas import METADATA, relocated
 from onceward.errors import SavepointDamaged, SavepointUnusable
 from onceward.savepoint.copying import Copying, Measured, is_local, side_by_side
@@ -29,6 +30,8 @@ def unpack(place: Place, savepoint: Savepoint, home: Home, folder: str) -> None:
             return copying.file(f"{place.name}/{CHECKPOINT}/{name}", f"{folder}/{name}")
         except (FileNotFoundError, IsADirectoryError, NotADirectoryError) as error:
             raise SavepointDamaged(f"{place.name_of(f'{CHECKPOINT}/{name}')} is missing") from error
+        except NoRegularFile as error:
+            raise SavepointDamaged(f"{error.filename} {error.strerror}") from error
 
     found = side_by_side(sorted(inside), copy, local=is_local(place.around, home.storage))
     bad = [reason for name, facts in inside.items() if (reason := fault(name, facts, found[name]))]

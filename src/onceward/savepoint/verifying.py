@@ -1,11 +1,13 @@
 """Whether a savepoint is what it says: every file is there, with every byte, and no other."""
 
+from onceward.epoch.regular_file import NoRegularFile
 from onceward.errors import SavepointDamaged
 from onceward.savepoint.copying import Measured, is_local, side_by_side
 from onceward.savepoint.manifest import FILE, FileFacts, Savepoint, load
 from onceward.savepoint.place import Place
 
 _GONE = FileFacts(size=-1, sha256="")
+_NO_FILE = FileFacts(size=-2, sha256="")
 
 
 def verify(place: Place) -> Savepoint:
@@ -28,6 +30,8 @@ def fault(name: str, wanted: FileFacts, found: FileFacts) -> str:
         return ""
     if found == _GONE:
         return f"{name} is missing"
+    if found == _NO_FILE:
+        return f"{name} is a link, a pipe or a device, and no file"
     if found.size != wanted.size:
         return f"{name} has {found.size} bytes instead of {wanted.size}"
     return f"{name} was altered"
@@ -40,4 +44,6 @@ def _measure(place: Place, name: str) -> FileFacts:
             pass
     except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
         return _GONE
+    except NoRegularFile:
+        return _NO_FILE
     return measured.facts

@@ -145,13 +145,22 @@ def open_kept(path: str, name: str, flags: int) -> int:
     """A descriptor of what is kept in memory under that name; whatever else the path leads to by now is left alone.
 
     A path is a number in the driver's table of open files. When a job is over the number may become any other file's,
-    and a task that its job has left behind must neither read that one nor write into it.
+    and a task that its job has left behind must neither read that one nor write into it, nor wait at a pipe: so it
+    looks before it opens, and again at what it has opened.
     """
+    _require_kept(path, path, name)
     descriptor = os.open(path, flags | os.O_CLOEXEC)
-    if path.startswith("/proc/") and name not in str(Path(f"/proc/self/fd/{descriptor}").readlink()):
+    try:
+        _require_kept(f"/proc/self/fd/{descriptor}", path, name)
+    except OSError:
         os.close(descriptor)
-        raise FileNotFoundError(f"{path} is something else by now")
+        raise
     return descriptor
+
+
+def _require_kept(link: str, path: str, name: str) -> None:
+    if path.startswith("/proc/") and name not in str(Path(link).readlink()):
+        raise FileNotFoundError(f"{path} is something else by now")
 
 
 def _has_memory_files() -> bool:

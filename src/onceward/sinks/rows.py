@@ -53,6 +53,7 @@ class Size:
 
     small_epoch_bytes: int = SMALL_EPOCH_BYTES
     computing_s: float = 0.0  # how long it took to compute what was collected last; 0: it was not collected
+    clock: Callable[[], float] = time.monotonic
     _bytes_per_input: float = float(ASSUMED_ROW_BYTES)
     _without_input: float = 0.0  # bytes written by epochs that had no input
     _row_bytes: float = float(ASSUMED_ROW_BYTES)  # of a row written
@@ -87,7 +88,7 @@ class Size:
         self.computing_s = 0.0
         if context.attempt > 1 or not self.is_small(context):
             return None
-        began = time.monotonic()
+        began = self.clock()
         bound = self._rows_per_partition(rows)
         table = self._collector.table(self._placed.of(rows).where(f"{PLACE} <= {bound}"))
         places, found = table.column(PLACE), table.drop_columns([PLACE])
@@ -100,13 +101,13 @@ class Size:
         self.computing_s = 0.0
         if context.attempt > 1 or not self.is_small(context):
             return None
-        began = time.monotonic()
+        began = self.clock()
         few = (context.input_rows or 0) <= FEW_ROWS
         return self._learned(context, collect_as_planned(rows, schema, few=few), began)
 
     def read_here(self, context: EpochContext, read: Callable[[], pa.Table | None]) -> pa.Table | None:
         """Rows that need not be computed, of an epoch that is expected to be small."""
-        began = time.monotonic()
+        began = self.clock()
         found = read()
         return self._learned(context, found, began) if found is not None else None
 
@@ -114,7 +115,7 @@ class Size:
         if found.num_rows:
             self._row_bytes = max(0.9 * self._row_bytes, found.nbytes / found.num_rows)
         self.learn(context, found.nbytes)
-        self.computing_s = time.monotonic() - began
+        self.computing_s = self.clock() - began
         return found
 
     def _rows_per_partition(self, rows: DataFrame) -> int:

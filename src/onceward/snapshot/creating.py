@@ -14,14 +14,16 @@ from pathlib import Path
 from typing import Final
 
 from onceward import crashpoints
+from onceward.epoch import regular_file
 from onceward.epoch.home import Home
 from onceward.epoch.sealed import seal, unseal
-from onceward.errors import ConfigurationError, HomeMismatch, LedgerCorrupt, SnapshotUnusable
+from onceward.epoch.term import FORMAT as HOLDER_FORMAT
+from onceward.epoch.term import Holder
+from onceward.errors import ConfigurationError, OncewardError, SnapshotUnusable
+from onceward.holding import is_gone, this_process
 from onceward.savepoint.creating import Saving, clear_leftovers, saving
 from onceward.savepoint.manifest import FILE as SAVEPOINT_FILE
 from onceward.savepoint.needed import NotThere
-from onceward.savepoint.pins import FORMAT as NOTE_FORMAT
-from onceward.savepoint.pins import Note
 from onceward.savepoint.place import Place, require_savepoint_name
 from onceward.snapshot.cut import Channel, Epoch, NoCut, consistent_cut, on_its_way
 from onceward.snapshot.histories import Observed, channels, observe, require_apart, require_named, require_told
@@ -60,15 +62,15 @@ def create(
         raise ConfigurationError("name the homes of the pipelines that the snapshot is to hold")
     for home in homes:
         observe(home)  # what cannot be saved is told before anything is written
-        clear_leftovers(home, clock=clock, sleep=sleep, report=report)
+        clear_leftovers(home, report)
     identity = fresh()
-    with _unfinished(target, identity, now()) as partial:
+    with _unfinished(target, identity) as partial:
         until, told = clock() + patience_s, ""
         while True:
             with ExitStack() as pins:
                 try:
                     chosen = choose(homes)
-                    under_way = _pin(chosen, partial, pins, now, fresh)
+                    under_way = _pin(chosen, partial, pins, fresh)
                 except (NoCut, NotThere) as not_now:
                     reason = str(not_now)
                 else:
@@ -99,14 +101,12 @@ def choose(homes: Sequence[Home]) -> Chosen:
     return Chosen({one.name: one for one in observed}, joined, cut)
 
 
-def _pin(
-    chosen: Chosen, partial: Place, pins: ExitStack, now: Callable[[], str], fresh: Callable[[], str]
-) -> dict[str, Saving]:
+def _pin(chosen: Chosen, partial: Place, pins: ExitStack, fresh: Callable[[], str]) -> dict[str, Saving]:
     """All of them, before the first is copied: what a pipeline clears meanwhile is not among it."""
     found = {}
     for name, epoch in chosen.epochs.items():
         place = savepoint_of(partial, name)
-        one = pins.enter_context(saving(chosen.observed[name].home, place, is_local=True, now=now, fresh=fresh))
+        one = pins.enter_context(saving(chosen.observed[name].home, place, is_local=True, fresh=fresh))
         one.pin(epoch.number)
         if one.pinned.deed.lineage != chosen.observed[name].deed.lineage:
             raise NotThere(f"pipeline {name!r} has begun a new lineage")
@@ -158,15 +158,14 @@ def _states(chosen: Chosen) -> list[OnItsWay]:
 
 
 @contextmanager
-def _unfinished(target: Place, identity: str, since: str) -> Iterator[Place]:
-    """A hidden directory beside the target, and a note of who is at work there; what the dead have left goes first."""
+def _unfinished(target: Place, identity: str) -> Iterator[Place]:
+    """A hidden directory beside the target, and who is at work there; what those have left that are gone goes first."""
     for file in Path(target.location).parent.glob(".snapshot-*.owner"):
         if (found := _OWNER.fullmatch(file.name)) is not None and _is_abandoned(file):
             target.around.clear(_partial(found["id"]))
             file.unlink(missing_ok=True)
     partial, owner = target.beside(_partial(identity)), f".snapshot-{identity}.owner"
-    note = Note.of_this_process(identity, since, path="", name=partial.name)
-    partial.around.replace(owner, seal(note), sync=False)
+    partial.around.replace(owner, seal(this_process(identity, 0)))
     try:
         partial.around.make(partial.name)
         partial.around.make(f"{partial.name}/{PIPELINES}")
@@ -181,13 +180,11 @@ def _partial(identity: str) -> str:
 
 
 def _is_abandoned(owner: Path) -> bool:
-    """Its process ran on this machine, and is no more. What is another machine's is left alone."""
+    """Its process ran on this machine, and is gone. What is another machine's, or nobody's, is left alone."""
     try:
-        return unseal(owner.read_bytes(), Note, owner.name, NOTE_FORMAT).is_dead
-    except HomeMismatch:  # of a newer release, whose processes it can tell itself
+        return is_gone(unseal(regular_file.whole(owner), Holder, owner.name, HOLDER_FORMAT))
+    except (OncewardError, FileNotFoundError):  # gone just now
         return False
-    except (LedgerCorrupt, FileNotFoundError):  # never synced; or gone just now
-        return True
 
 
 def _require_free(place: Place) -> None:
@@ -198,7 +195,9 @@ def _require_free(place: Place) -> None:
 def _put_in_place(partial: Place, target: Place) -> None:
     _require_free(target)
     try:
-        partial.around.move(partial.name, target.name)
+        moved = partial.around.move(partial.name, target.name)
     except OSError:
         _require_free(target)
         raise
+    if not moved:
+        raise SnapshotUnusable(f"{partial.location} is gone: somebody has cleared the unfinished snapshot")

@@ -18,9 +18,9 @@ def delete(place: Place) -> None:
         _require_nothing_else(whole)
         if FILE not in whole.names():
             raise SnapshotUnusable(f"{whole.location} is not deleted: it has no {FILE}, so it is no snapshot")
-        whole.around.move(whole.name, gone.name)
-        crashpoints.reach("snapshot-deleting")
-        _clear(gone)
+        if whole.around.move(whole.name, gone.name):  # else somebody else was quicker
+            crashpoints.reach("snapshot-deleting")
+            _clear(gone)
 
 
 def _clear(gone: Place) -> None:

@@ -14,7 +14,7 @@ from onceward.epoch.outcome import Outcome, TopicPartition
 from onceward.errors import FINAL, SnapshotDamaged, SnapshotUnusable
 from onceward.kafka.batch import BatchHeader
 from onceward.kafka.copies import Copy
-from onceward.kafka.fetching import batches, headers
+from onceward.kafka.walking import batches, headers
 from onceward.kafka.wire import Cluster, Wire
 from onceward.savepoint.manifest import Savepoint
 from onceward.sinks.kafka import KafkaSink

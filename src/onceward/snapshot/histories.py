@@ -13,7 +13,6 @@ from onceward.epoch.ledger import DONE, Entry
 from onceward.epoch.outcome import TopicPartition
 from onceward.epoch.source_topics import FILE as SOURCES
 from onceward.epoch.source_topics import ids_in
-from onceward.epoch.storage import Storage
 from onceward.errors import ConfigurationError, InvalidName, LedgerCorrupt, SnapshotUnusable
 from onceward.kafka.patterns import matches, said
 from onceward.savepoint.creating import NEWEST, require_savable, savable_epochs
@@ -55,7 +54,7 @@ def observe(home: Home) -> Observed:
     room = home.of_lineage(deed)
     savable = {entry.epoch for entry in savable_epochs(home, deed, Checkpoint.newest(room))}
     entries = without_gaps([it for it in inspection.ledger_of(home, deed).newest(NEWEST) if it.phase == DONE])
-    ids = ids_in(room.storage.read(SOURCES))
+    ids = ids_in(Checkpoint.noted(room, SOURCES))
     history = history_of(deed.pipeline, entries, savable)
     topics = {place.topic for epoch in history.epochs for place in epoch.positions}
     writes = {name: number for entry in entries for name, number in topic_ids_in(_vote(entry)).items()}
@@ -66,7 +65,7 @@ def observe(home: Home) -> Observed:
         reads={topic: ids.get(topic, "") for topic in topics},
         writes=writes,
         knows_topics=any(_names_topics(entry) for entry in entries),
-        patterns=_patterns(room.storage),
+        patterns=_patterns(room),
     )
 
 
@@ -179,21 +178,19 @@ def epoch_of(entry: Entry, *, is_savable: bool = True) -> Epoch:
     )
 
 
-def _patterns(storage: Storage) -> list[str]:
-    shape = query_shape.read(storage)
+def _patterns(room: Home) -> list[str]:
+    shape = query_shape.read(Checkpoint.noted(room, query_shape.FILE))
     found = (source.partition(PATTERN)[2] for source in (shape.sources if shape is not None else ()))
     return [pattern for pattern in found if pattern]
 
 
 def _names_topics(entry: Entry) -> bool:
     """By its vote; or there is no Kafka sink, which would decide."""
-    return IDS in _vote(entry) or (entry.format > 1 and entry.decider is None and bool(entry.sinks))
+    return IDS in _vote(entry) or (entry.decider is None and bool(entry.sinks))
 
 
 def _is_told(entry: Entry) -> bool:
     """Whether it is known where in Kafka it wrote, at least by partitions."""
-    if entry.format == 1:  # which sink it had, and where, is not said
-        return False
     if entry.decider is None:
         return bool(entry.sinks)  # none of them is Kafka
     part = entry.sinks.get(entry.decider)  # of an epoch that a person vouched for there is none

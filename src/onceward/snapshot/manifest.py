@@ -9,6 +9,7 @@ from typing import Final
 import msgspec
 
 from onceward.epoch.home import require_name
+from onceward.epoch.regular_file import NoRegularFile
 from onceward.epoch.sealed import unseal
 from onceward.errors import HomeMismatch, InvalidName, LedgerCorrupt, SnapshotDamaged, SnapshotUnusable
 from onceward.savepoint.place import HALF_DELETED, Place
@@ -60,7 +61,10 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
 def load(path: str | Path) -> tuple[Place, Snapshot]:
     """Checked as far as the file itself goes; a manifest may come from anywhere."""
     place = Place.at(path)
-    data = place.read(FILE)
+    try:
+        data = place.read(FILE)
+    except NoRegularFile as error:
+        raise SnapshotDamaged(f"{place.name_of(FILE)} {error.strerror}") from error
     if data is None or place.is_half_deleted:
         raise _missing(place)
     try:

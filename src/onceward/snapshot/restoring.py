@@ -136,13 +136,17 @@ class RestoredCopy:
 
 
 def in_place(place: Place, snapshot: Snapshot, pipelines: Sequence[Pipeline]) -> dict[str, Restores]:
-    """Each with its savepoint, under its own name; refused unless nothing at all lies behind the cut."""
-    verify(place, snapshot)
+    """Each with its savepoint, under its own name; refused unless nothing at all lies behind the cut.
+
+    Where some have begun with theirs and others have not, a restore was killed on its way: those just start.
+    """
+    savepoints = verify(place, snapshot)
+    waiting = [it for it in pipelines if it.began_with() != savepoints[it.name].id] or pipelines
     restores = {
-        pipeline.name: Restores(from_savepoint=savepoint_of(place, pipeline.name).location) for pipeline in pipelines
+        pipeline.name: Restores(from_savepoint=savepoint_of(place, pipeline.name).location) for pipeline in waiting
     }
     behind = []
-    for pipeline in pipelines:
+    for pipeline in waiting:
         try:
             pipeline.require_restorable(restores[pipeline.name]["from_savepoint"] or "")
         except SavepointOutdated as error:

@@ -10,12 +10,13 @@ from typing import Any, Final
 import msgspec
 
 from onceward.epoch import query_shape
+from onceward.epoch.checkpoint import NOTES
 from onceward.epoch.outcome import TopicPartition
 from onceward.epoch.query_shape import QueryShape
 from onceward.epoch.sealed import seal
 from onceward.epoch.source_topics import FILE as SOURCES
 from onceward.errors import SnapshotDamaged
-from onceward.savepoint.manifest import CHECKPOINT, FILE, NOTES, FileFacts, Savepoint
+from onceward.savepoint.manifest import CHECKPOINT, FILE, FileFacts, Savepoint
 from onceward.savepoint.place import Place
 from onceward.snapshot.manifest import checksum
 
@@ -38,11 +39,13 @@ def rewrite(
     shape = _shape(savepoint.shape, renamed)
     plan = changed[f"{CHECKPOINT}/offsets/{savepoint.epoch}"]
     entry = msgspec.structs.replace(savepoint.entry, plan=plan, positions=plan.splitlines()[2:])
-    files = {name: facts for name, facts in savepoint.files.items() if name != f"{NOTES}/{SOURCES}"}
-    (target / NOTES / SOURCES).unlink(missing_ok=True)  # the copy's topics have other ids, which its start notes
+    files = {name: facts for name, facts in savepoint.files.items() if name != f"{CHECKPOINT}/{NOTES}/{SOURCES}"}
+    (target / CHECKPOINT / NOTES / SOURCES).unlink(
+        missing_ok=True
+    )  # the copy's topics have other ids, which its start notes
     written = {name: text.encode() for name, text in changed.items()}
-    if shape is not None and f"{NOTES}/{query_shape.FILE}" in files:
-        written[f"{NOTES}/{query_shape.FILE}"] = seal(shape)
+    if shape is not None and f"{CHECKPOINT}/{NOTES}/{query_shape.FILE}" in files:
+        written[f"{CHECKPOINT}/{NOTES}/{query_shape.FILE}"] = seal(shape)
     for name, data in written.items():
         (target / name).write_bytes(data)
         files[name] = FileFacts(size=len(data), sha256=checksum(data))

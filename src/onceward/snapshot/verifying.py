@@ -3,16 +3,17 @@
 from collections.abc import Mapping
 from typing import Any
 
-from onceward.epoch.checkpoint import kafka_positions
+from onceward.epoch.checkpoint import NOTES, kafka_positions
 from onceward.epoch.outcome import TopicPartition
 from onceward.epoch.source_topics import FILE as SOURCES
 from onceward.epoch.source_topics import ids_in
 from onceward.errors import SavepointDamaged, SavepointUnusable, SnapshotDamaged
-from onceward.kafka.fetching import batches
+from onceward.kafka.cluster_facts import producer_id
 from onceward.kafka.offsets import EARLIEST, LATEST, offsets
+from onceward.kafka.walking import batches
 from onceward.kafka.wire import Wire
+from onceward.savepoint.manifest import CHECKPOINT, Savepoint
 from onceward.savepoint.manifest import FILE as SAVEPOINT_FILE
-from onceward.savepoint.manifest import NOTES, Savepoint
 from onceward.savepoint.place import Place
 from onceward.savepoint.verifying import verify as verify_savepoint
 from onceward.sinks.kafka.boundaries import boundaries_in, topic_ids_in
@@ -68,7 +69,7 @@ def _left_out(place: Place, snapshot: Snapshot, savepoints: Mapping[str, Savepoi
             f"nothing is said of topic {topic!r}, which {producer.pipeline} writes" for topic, _ in sorted(unknown)
         ]
         for consumer in snapshot.members:
-            data = savepoint_of(place, consumer.pipeline).read(f"{NOTES}/{SOURCES}")
+            data = savepoint_of(place, consumer.pipeline).read(f"{CHECKPOINT}/{NOTES}/{SOURCES}")
             ids, positions = ids_in(data), kafka_positions(savepoints[consumer.pipeline].entry.positions)
             reads = {at.topic: ids.get(at.topic, "") for at in positions}
             wrong += [
@@ -102,6 +103,7 @@ def in_the_topics(channel: OnItsWay, savepoints: Mapping[str, Savepoint], wire: 
 
     Every transaction of a producer has an epoch of its own, one more than the last, in each of its record batches. That
     of the saved epoch is in its vote: up to the boundary there must be no younger one, and none but younger ones after.
+    These numbers end at 32,767; then the pipeline goes on under another producer id, the one that it has now.
     """
     found = wire.topic_ids([channel.topic]).get(channel.topic)
     if found != channel.topic_id:
@@ -126,28 +128,30 @@ def _straddling(channel: OnItsWay, saved: Savepoint, place: TopicPartition, begi
     if "producer_id" not in vote:  # a replayed epoch: its transaction is not known by name
         return []
     mine = int(vote["producer_id"]), int(vote["producer_epoch"])
+    now = producer_id(wire, channel.producer)  # where it is not told, the vote's alone is followed
     first = max(begins, min(start, boundaries_in(vote).get(place, start)))  # a reader may stand behind the boundary
     wrong: list[str] = []
     pending: list[str] = []  # of a transaction whose end has not come
     is_past = False
     for batch, aborts in batches(wire, place, first, offsets(wire, [place.topic], LATEST)[place]):
-        if batch.producer_id != mine[0]:
+        if batch.producer_id not in (mine[0], now):
             continue
+        is_later = batch.producer_id != mine[0] or batch.producer_epoch > mine[1]
         if batch.is_control:
             wrong += [] if aborts else pending
             pending = []
             if is_past:
                 break
             continue
-        if batch.base_offset < end and batch.producer_epoch > mine[1]:
+        if batch.base_offset < end and is_later:
             pending.append(
                 f"{place} at {batch.base_offset} is of a later epoch of {channel.producer} than {saved.epoch}"
             )
-        if batch.last_offset >= end and batch.producer_epoch <= mine[1]:
+        if batch.last_offset >= end and not is_later:
             pending.append(
                 f"{place} at {batch.last_offset} is of epoch {saved.epoch} of {channel.producer}, or of an earlier one"
             )
-        is_past = is_past or (batch.base_offset >= end and batch.producer_epoch > mine[1])
+        is_past = is_past or (batch.base_offset >= end and is_later)
     return wrong + pending
 
 

@@ -12,7 +12,7 @@ except ImportError as error:
     raise DependencyMissing("onceward.testing is a pytest suite: pip install pytest") from error
 
 # A failing case then shows the values it compared, as in a test file of one's own.
-_CASES = ("anywhere", "crashes", "memory", "rehearsal", "repeats", "visibility", "zombies")
+_CASES = ("anywhere", "crashes", "lineages", "memory", "rehearsal", "repeats", "visibility", "zombies")
 pytest.register_assert_rewrite(*(f"onceward.testing.{module}" for module in _CASES))
 
 from onceward.testing.conformance import SinkConformance  # noqa: E402 - only modules imported later are rewritten

@@ -7,6 +7,7 @@ from pyspark.sql import SparkSession
 
 from onceward.testing.anywhere import Anywhere
 from onceward.testing.crashes import Crashes
+from onceward.testing.lineages import Lineages
 from onceward.testing.memory import Memory
 from onceward.testing.rehearsal import Rehearsal, SinkUnderTest
 from onceward.testing.repeats import Repeats
@@ -14,7 +15,7 @@ from onceward.testing.visibility import Visibility
 from onceward.testing.zombies import Zombies
 
 
-class SinkConformance(Visibility, Memory, Crashes, Repeats, Zombies, Anywhere):
+class SinkConformance(Visibility, Memory, Lineages, Crashes, Repeats, Zombies, Anywhere):
     """Subclass it as `TestMySink` and give it a fixture `under_test` that returns a `SinkUnderTest`."""
 
     @pytest.fixture

@@ -22,7 +22,7 @@ class Memory:
 
     def test_the_last_commit_is_told_between_epochs(self, rehearsal: Rehearsal) -> None:
         """By the object that committed it, as often as it is asked; asking changes nothing."""
-        process = _remembering(rehearsal)
+        process = remembering(rehearsal)
         for epoch in range(3):
             process.run(epoch, _ids(epoch))
             for _ in range(TIMES):
@@ -32,7 +32,7 @@ class Memory:
 
     def test_the_last_commit_is_told_between_two_tries(self, rehearsal: Rehearsal) -> None:
         """An aborted try is none, and what is asked then does not disturb the next one."""
-        process = _remembering(rehearsal)
+        process = remembering(rehearsal)
         process.run(0, _ids(0))
         process.prepare(1, range(90, 100))
         process.abort(1)
@@ -43,7 +43,7 @@ class Memory:
 
     def test_the_last_commit_of_another_process_is_told(self, rehearsal: Rehearsal) -> None:
         """What the target says now, not what this object has done or seen."""
-        old = _remembering(rehearsal)
+        old = remembering(rehearsal)
         old.run(0, _ids(0))
         _expect(old, 0, "asked by the object that committed")
         heir = rehearsal.start()
@@ -55,9 +55,9 @@ class Memory:
 
     def test_a_target_that_was_set_back_tells_the_older_epoch(self, rehearsal: Rehearsal) -> None:
         """The object lives on while somebody restores a backup."""
-        process = _remembering(rehearsal)
+        process = remembering(rehearsal)
         process.run(0, _ids(0))
-        restore = _backup(rehearsal)
+        restore = backup(rehearsal)
         for epoch in (1, 2):
             process.run(epoch, _ids(epoch))
         _expect(process, 2, "before the target was set back")
@@ -68,11 +68,11 @@ class Memory:
 
     def test_nothing_is_added_to_a_target_that_was_set_back_before_the_commit(self, rehearsal: Rehearsal) -> None:
         """Requirement B5: a commit that cannot be right stops with a name; it is never half of what was decided."""
-        process = _remembering(rehearsal)
+        process = remembering(rehearsal)
         if isinstance(process.sink, DecidingSink):
             pytest.skip("the sink decides by itself: what was staged is gone with the set-back, and decide() says so")
         process.run(0, _ids(0))
-        restore = _backup(rehearsal)
+        restore = backup(rehearsal)
         process.run(1, _ids(1))
         prepared = process.prepare(2, _ids(2))
         restore()
@@ -91,14 +91,14 @@ def _expect(process: Process, epoch: int, when: str) -> None:
     process.expect_last_commit(epoch, when)
 
 
-def _remembering(rehearsal: Rehearsal) -> Process:
+def remembering(rehearsal: Rehearsal) -> Process:
     process = rehearsal.start()
     if not process.sink.remembers:
         pytest.skip("the sink has remembers = False: it keeps no marker, and the pipeline's ledger counts alone")
     return process
 
 
-def _backup(rehearsal: Rehearsal) -> Restore:
+def backup(rehearsal: Rehearsal) -> Restore:
     if rehearsal.under_test.backup is None:
         pytest.skip("SinkUnderTest(backup=...) is not given: nothing here can set the target back")
     return rehearsal.under_test.backup()

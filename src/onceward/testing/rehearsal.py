@@ -23,11 +23,13 @@ from onceward.epoch.contract import (
     TwoPhaseCommitSink,
     Verdict,
 )
+from onceward.epoch.expected import NEVER
 from onceward.epoch.outcome import Outcome
 from onceward.sinks import rows
 
 MAX_COMMITTABLE_BYTES: Final = 100_000  # it goes into the ledger with every epoch
 TRIES: Final = 4  # of one epoch; whatever disturbed it does so once
+SINK: Final = "kit"  # its name in the pipeline
 
 Restore = Callable[[], None]
 
@@ -98,6 +100,11 @@ class Process:
         said = None if last is None else (last.lineage, last.epoch)
         wanted = (self.owner.lineage, epoch) if self.sink.remembers else None
         assert said == wanted, f"{when}: last_commit() must say {wanted}, and says {said}"
+
+    def mark_beginning(self) -> None:
+        """What a pipeline does before the first epoch of a lineage: a deciding sink's marker says "nothing yet"."""
+        if isinstance(self.sink, DecidingSink):
+            self.sink.write_marker(LastCommit(lineage=self.owner.lineage, epoch=NEVER, term=self.owner.term))
 
     def begin(self, epoch: int, *, attempt: int = 1, input_rows: int | None = 10) -> EpochContext:
         """Open a try. `input_rows` small: the sink may take the short way; None: the long way."""
@@ -177,26 +184,43 @@ class Rehearsal:
     pipeline: str = field(default_factory=lambda: f"kit-{uuid.uuid4().hex[:12]}")
     lineage: str = field(default_factory=lambda: uuid.uuid4().hex)
     term: int = 0
+    held: LastCommit | None = None  # what the sink held when the lineage began; None: nothing, it is the first one
     processes: list[Process] = field(default_factory=list)
 
-    def start(self, lineage: str | None = None, guarantee: Guarantee = Guarantee.EXACTLY_ONCE) -> Process:
+    def start(self, **whose: Any) -> Process:
         """A new process, under the next term; whatever ran before is abandoned or a zombie."""
-        return self.adopt(self.under_test.make(), lineage, guarantee)
+        return self.adopt(self.under_test.make(), **whose)
 
-    def adopt(
-        self, sink: TwoPhaseCommitSink, lineage: str | None = None, guarantee: Guarantee = Guarantee.EXACTLY_ONCE
-    ) -> Process:
+    def adopt(self, sink: TwoPhaseCommitSink, /, **whose: Any) -> Process:
         """A new process around a sink that somebody else has made."""
+        self.processes.append(Process(sink, self.owner(**whose), self.frame))
+        return self.processes[-1]
+
+    def owner(
+        self,
+        *,
+        pipeline: str | None = None,
+        lineage: str | None = None,
+        sink: str = SINK,
+        guarantee: Guarantee = Guarantee.EXACTLY_ONCE,
+    ) -> Owner:
+        """On whose behalf the next process works: this pipeline, at its present lineage, unless told otherwise."""
         self.term += 1
-        owner = Owner(
-            pipeline=self.pipeline,
+        held = {} if self.held is None else {SINK: (self.held.lineage, self.held.epoch)}
+        return Owner(
+            pipeline=pipeline or self.pipeline,
             lineage=lineage or self.lineage,
             term=self.term,
             guarantee=guarantee,
-            sink="kit",
+            sink=sink,
+            before=held,
         )
-        self.processes.append(Process(sink, owner, self.frame))
-        return self.processes[-1]
+
+    def begin_lineage(self, held: LastCommit | None, *, in_a_new_home: bool = False) -> None:
+        """A restore or a reset: from now on every start is of a new lineage, and knows what the sink held then."""
+        self.lineage, self.held = uuid.uuid4().hex, held
+        if in_a_new_home:
+            self.term = 0
 
     def frame(self, ids: Sequence[int]) -> DataFrame:
         """Consecutive ids as the sink's rows, in two partitions; columns may be null, as a parser's are."""

@@ -2,13 +2,10 @@
 
 import json
 import threading
-import uuid
-from contextlib import suppress
 
 import pytest
 
 from onceward.epoch.contract import DecidingSink, Guarantee
-from onceward.errors import OncewardError
 from onceward.testing.rehearsal import Rehearsal, difference
 
 
@@ -138,16 +135,6 @@ class Visibility:
         process.publish(prepared)
         stranger.close()
         rehearsal.expect_visible(range(20), when="after looks from outside")
-
-    def test_another_lineage_is_not_taken_for_committed(self, rehearsal: Rehearsal) -> None:
-        """Work is known by lineage and epoch: a new lineage's rows are committed or refused, never passed over."""
-        rehearsal.start().run(0, range(10))
-        with suppress(OncewardError):  # to refuse is fine
-            process = rehearsal.start(lineage=uuid.uuid4().hex)
-            assert not process.has_committed(0), "last_commit() gives another lineage's commit as this one's"
-            process.run(0, range(10, 20))
-            rehearsal.expect_visible(range(20), when="after epoch 0 of a second lineage")
-        assert set(rehearsal.under_test.visible()) >= set(range(10)), "rows of the first lineage are lost"
 
     def test_the_description_is_json_and_makes_a_sink_that_can_commit(self, rehearsal: Rehearsal) -> None:
         process = rehearsal.start()

@@ -15,6 +15,7 @@ from onceward.sinks.delta import DeltaSink
 from onceward.sinks.parquet import sink as lake_sink
 from onceward.sinks.parquet import staging
 from support.lake import Lake, all_end_well, attempt, committing_processes, reading_of
+from support.paused import PausedCommits, Seen
 
 
 def ids(table: Path) -> list[int]:
@@ -29,6 +30,12 @@ def files(table: Path) -> list[str]:
 
 def foreign_append(table: Path, number: int) -> None:
     write_deltalake(table, pa.table({"id": [number], "text": ["foreign"]}), mode="append")
+
+
+class TestPaused(PausedCommits):
+    @pytest.fixture
+    def seen(self, table: Path) -> Seen:
+        return lambda: ids(table)
 
 
 def test_an_epoch_is_one_version_that_says_whose_it_is(lake: Lake[DeltaSink], table: Path) -> None:

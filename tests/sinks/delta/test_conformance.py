@@ -8,6 +8,7 @@ from deltalake import DeltaTable
 from onceward.sinks.delta import DeltaSink
 from onceward.testing import SinkConformance, SinkUnderTest
 from support.backups import copy_of
+from support.foreign import KnowsItsOwn
 
 
 def ids(table: Path) -> list[int]:
@@ -25,7 +26,7 @@ def staged(table: Path) -> list[str]:
     return sorted(ours - {uri.removeprefix("file://") for uri in DeltaTable(table).file_uris()})
 
 
-class TestDeltaSink(SinkConformance):
+class TestDeltaSink(KnowsItsOwn, SinkConformance):
     @pytest.fixture
     def under_test(self, tmp_path: Path) -> SinkUnderTest:
         table = tmp_path / "table"

@@ -11,6 +11,7 @@ import pytest
 from onceward.sinks.files import FileSink
 from onceward.testing import SinkConformance, SinkUnderTest
 from support.backups import copy_of
+from support.foreign import KnowsItsOwn
 
 
 def published(target: Path) -> list[Path]:
@@ -31,7 +32,7 @@ def leftovers(target: Path) -> list[str]:
     return staged + hidden + markers
 
 
-class Files(SinkConformance):
+class Files(KnowsItsOwn, SinkConformance):
     @pytest.fixture
     def target(self, tmp_path: Path) -> Iterator[Path]:
         yield tmp_path / "events"

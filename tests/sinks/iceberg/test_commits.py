@@ -13,6 +13,7 @@ from onceward.sinks.iceberg import IcebergSink
 from onceward.sinks.parquet import staging
 from support.iceberg import Warehouse
 from support.lake import Lake, all_end_well, attempt, committing_processes, reading_of
+from support.paused import PausedCommits, Seen
 
 
 def foreign_append(warehouse: Warehouse, number: int) -> None:
@@ -32,6 +33,12 @@ def expire_all_but_the_current(warehouse: Warehouse) -> None:
     old = [found.snapshot_id for found in table.snapshots() if found.snapshot_id != current.snapshot_id]
     table.maintenance.expire_snapshots().by_ids(old).commit()
     assert len(warehouse.table.snapshots()) == 1
+
+
+class TestPaused(PausedCommits):
+    @pytest.fixture
+    def seen(self, warehouse: Warehouse) -> Seen:
+        return lambda: sorted(warehouse.ids)
 
 
 def test_an_epoch_is_one_snapshot_that_says_whose_it_is(lake: Lake[IcebergSink], warehouse: Warehouse) -> None:

@@ -3,10 +3,11 @@
 import pytest
 
 from onceward.testing import SinkConformance, SinkUnderTest
+from support.foreign import KnowsItsOwn
 from support.iceberg import Warehouse
 
 
-class TestIcebergSink(SinkConformance):
+class TestIcebergSink(KnowsItsOwn, SinkConformance):
     @pytest.fixture
     def under_test(self, warehouse: Warehouse) -> SinkUnderTest:
         def ids() -> list[int]:

@@ -1,6 +1,6 @@
 """What is copied, and which records those are; no broker and no Spark."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -12,11 +12,11 @@ from pyspark import cloudpickle
 
 from onceward.epoch.contract import EpochContext
 from onceward.epoch.outcome import TopicPartition
-from onceward.errors import BrokerRefused
+from onceward.errors import BrokerRefused, PartitionSilent
 from onceward.kafka.decoding import Records
 from onceward.kafka.ranges import Range
 from onceward.kafka.wire import Cluster
-from onceward.sinks.kafka.copying import MAY_FAIL, Copied, Copies, Copy, Origin
+from onceward.sinks.kafka.copying import MAY_FAIL, SPARK_READS, Copied, Copies, Copy, Origin
 from onceward.sinks.kafka.encoding import HASH
 from onceward.sinks.kafka.functions import CopyFailed, Function, Kind
 
@@ -27,7 +27,7 @@ HERE = Cluster("b:1")
 class Reader:
     """Gives these keys and values for each range."""
 
-    def __init__(self, *rows: tuple[bytes | None, bytes | None], refuses: bool = False) -> None:
+    def __init__(self, *rows: tuple[bytes | None, bytes | None], refuses: Exception | None = None) -> None:
         keys, values = zip(*rows, strict=True)
         columns = (pa.array(keys, pa.binary()), pa.array(values, pa.binary()), pa.array([b""] * len(rows), pa.binary()))
         self._records = Records(np.arange(len(rows)), *columns, begins=np.arange(len(rows) + 1))
@@ -35,8 +35,8 @@ class Reader:
 
     def read(self, wanted: Iterator[Range]) -> Iterator[tuple[Range, Records]]:
         for it in wanted:
-            if self._refuses:
-                raise BrokerRefused("no")
+            if self._refuses is not None:
+                raise self._refuses
             yield it, self._records
 
 
@@ -75,28 +75,91 @@ def test_the_driver_holds_no_more_than_it_says() -> None:
     assert copy.table(Reader((b"k", b"v")), 1) is None  # type: ignore[arg-type]
 
 
-def test_what_a_broker_refuses_is_redone_and_does_not_end_the_pipeline() -> None:
+@pytest.mark.parametrize("kind", [BrokerRefused, PartitionSilent])
+def test_what_a_broker_refuses_or_does_not_give_is_redone_and_does_not_end_the_pipeline(kind: type[Exception]) -> None:
     with pytest.raises(CopyFailed, match="no; the epoch is redone"):
-        read(Reader((b"k", b"v"), refuses=True))
+        read(Reader((b"k", b"v"), refuses=kind("no")))
 
 
-def test_a_second_try_and_all_after_some_that_failed_go_through_spark() -> None:
-    origin, copies = Origin(Copied(HERE, with_partition=False), lambda _: None), Copies(HERE, None)  # type: ignore[arg-type]
-    context = EpochContext(epoch=1, positions={T0: 9}, input_rows=9, begins={})
-    assert copies.of(origin, context) is not None
-    assert copies.of(origin, replace(context, attempt=2)) is None
-    assert copies.of(None, context) is None
-    for _ in range(MAY_FAIL):
-        assert copies.of(origin, context) is not None
-        with pytest.raises(CopyFailed), copies.tried():
-            raise CopyFailed
-    assert copies.of(origin, context) is None
+class Topics:
+    """A wire that tells topics' policies, and who was asked about."""
+
+    def __init__(self) -> None:
+        self.policies = {"t": "compact", "other": "delete"}
+        self.asked: list[set[str]] = []
+
+    def topic_settings(self, names: Iterable[str]) -> dict[str, dict[str, str]]:
+        self.asked.append(set(names))
+        return {name: {"cleanup.policy": self.policies[name]} for name in names if name in self.policies}
 
 
-def test_one_that_goes_well_makes_up_for_those_before() -> None:
-    copies = Copies(HERE, None)  # type: ignore[arg-type]
+@pytest.fixture
+def topics() -> Topics:
+    return Topics()
+
+
+@pytest.fixture
+def copies(topics: Topics) -> Copies:
+    return Copies(HERE, topics)  # type: ignore[arg-type]
+
+
+ORIGIN = Origin(Copied(HERE, with_partition=False), lambda _: None)
+PLANNED = EpochContext(epoch=1, positions={T0: 9}, input_rows=9, begins={})
+
+
+def fail(copies: Copies) -> None:
+    assert copies.of(ORIGIN, PLANNED) is not None
+    with pytest.raises(CopyFailed), copies.tried():
+        raise CopyFailed("no such thing")
+
+
+def test_whether_a_topic_is_compacted_is_asked_once_and_travels_with_its_ranges(copies: Copies, topics: Topics) -> None:
+    """A1: a topic that the brokers do not tell of is taken for one that is not."""
+    other, hidden = TopicPartition("other", 0), TopicPartition("hidden", 0)
+    planned = replace(PLANNED, positions={T0: 3, T1: 3, other: 3, hidden: 3}, input_rows=12)
+    for _ in range(2):
+        copy = copies.of(ORIGIN, planned)
+        assert copy is not None
+        assert [it.is_compacted for it in copy.ranges] == [False, False, True, True]
+    assert topics.asked == [{"t", "other", "hidden"}]
+    topics.policies["t"] = "delete"
     with pytest.raises(CopyFailed), copies.tried():
         raise CopyFailed
+    copy = copies.of(ORIGIN, PLANNED)
+    assert copy is not None
+    assert [it.is_compacted for it in copy.ranges] == [False]
+
+
+def test_a_second_try_goes_through_spark(copies: Copies) -> None:
+    assert copies.of(ORIGIN, PLANNED) is not None
+    assert copies.of(ORIGIN, replace(PLANNED, attempt=2)) is None
+    assert copies.of(ORIGIN, replace(PLANNED, begins=None)) is None
+    assert copies.of(None, PLANNED) is None
+
+
+def test_copies_that_keep_failing_are_left_to_spark_for_a_while_and_it_is_said_why(
+    copies: Copies, caplog: pytest.LogCaptureFixture
+) -> None:
+    for _ in range(MAY_FAIL):
+        fail(copies)
+    (said,) = caplog.records
+    assert said.__dict__["event"] == "copying_paused"
+    assert (said.__dict__["epochs"], said.__dict__["reason"]) == (SPARK_READS, "no such thing")
+    assert "no such thing" in said.getMessage()
+    assert [copies.of(ORIGIN, PLANNED) for _ in range(SPARK_READS)] == [None] * SPARK_READS
+    assert copies.of(ORIGIN, replace(PLANNED, attempt=2)) is None
+    fail(copies)  # tried again
+    assert len(caplog.records) == 2
+    assert [copies.of(ORIGIN, PLANNED) for _ in range(SPARK_READS)] == [None] * SPARK_READS
+    with copies.tried():
+        pass
+    fail(copies)
+    assert len(caplog.records) == 2
+    assert copies.of(ORIGIN, PLANNED) is not None
+
+
+def test_one_that_goes_well_makes_up_for_those_before(copies: Copies) -> None:
+    fail(copies)
     with copies.tried():
         pass
     assert copies.failed == 0

@@ -3,6 +3,8 @@
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, cast
 
+import pytest
+
 from onceward.epoch.contract import EpochContext, Guarantee, LastCommit, Owner
 from onceward.epoch.outcome import Outcome, TopicPartition
 from onceward.proof.simulation.broker import Broker
@@ -73,3 +75,21 @@ def test_a_marker_on_a_topic_that_was_deleted_is_left_to_the_broker() -> None:
     new = opened(wire, "new", 2)
     new.write_marker(marker("new", -1, 2, clicks=0))
     assert set(new._of_older_lineages("another")) == {NEW, OLD}
+
+
+def test_whoever_waits_for_a_marker_that_another_lineage_has_replaced_waits_no_longer() -> None:
+    """The other one may have begun with a lower epoch, which would never reach what is waited for."""
+    wire, slept = MemoryWire(), []
+    old = MarkerSink(cast("Wire", wire), None, 60_000, sleep=slept.append)
+    old.open(Owner(pipeline="p", lineage="old", term=1, guarantee=Guarantee.EXACTLY_ONCE, sink="kafka"))
+    opened(wire, "new", 2).write_marker(marker("new", -1, 2, clicks=0))
+    old._await_marker(marker("old", 41, 1, clicks=0))
+    assert slept == []
+
+
+@pytest.mark.parametrize(("epoch", "offset"), [(-1, 0), (0, 0), (1, 1), (41, 41)])
+def test_a_marker_without_a_source_here_stands_at_its_epochs_number(epoch: int, offset: int) -> None:
+    """Kafka takes no offset below 0, and the marker that says "nothing yet" is of epoch -1."""
+    sink = MarkerSink(cast("Wire", MemoryWire()), "out", 60_000)
+    assert sink.marker_places({}, epoch) == {TopicPartition("out", 0): offset}
+    assert sink.marker_places({NEW: 0}, epoch) == {NEW: 0}

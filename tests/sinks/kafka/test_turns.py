@@ -15,6 +15,7 @@ import pytest
 from onceward.epoch.outcome import TopicPartition
 from onceward.sinks.kafka.encoding import Catalog, Topic
 from onceward.sinks.kafka.turns import NUMBER, TurnLost, Turns, turns
+from onceward.sinks.parcel import open_kept
 from support.waiting import eventually
 
 FORK: Final = multiprocessing.get_context("fork")
@@ -133,6 +134,50 @@ def test_a_task_whose_job_is_over_writes_into_no_other_file_of_the_driver(tmp_pa
         with pytest.raises(TurnLost, match="its job is over"), over.at(OUT):
             pass
     assert staged.read_bytes() == NUMBER.pack(0) * 3
+
+
+def open_late(path: str, name: str) -> None:
+    with pytest.raises(FileNotFoundError, match="is something else by now"):
+        open_kept(path, name, os.O_RDONLY)
+
+
+def test_a_task_whose_job_is_over_does_not_wait_at_a_pipe(tmp_path: Path) -> None:
+    """J6: opening one that nobody writes to waits for ever, and opening a device may do something."""
+    with turns(Catalog({"out": Topic(3, 1)})) as over:
+        pass
+    os.mkfifo(tmp_path / "pipe")
+    reading = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        assert over.path == f"/proc/{os.getpid()}/fd/{reading}"
+        worker = FORK.Process(target=open_late, args=(over.path, over.name))
+        worker.start()
+        worker.join(20)
+        waits = worker.exitcode is None
+        worker.kill()
+        worker.join()
+    finally:
+        os.close(reading)
+    assert not waits
+    assert worker.exitcode == 0
+
+
+def test_what_takes_the_place_of_a_jobs_numbers_between_two_looks_is_left_alone(
+    shared: Turns, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """J6: and nothing stays open."""
+    (tmp_path / "other").write_bytes(b"other")
+    opened: list[int] = []
+    real = os.open
+
+    def swapped(_path: str, flags: int) -> int:
+        opened.append(real(tmp_path / "other", flags))
+        return opened[-1]
+
+    monkeypatch.setattr(os, "open", swapped)
+    with pytest.raises(FileNotFoundError, match="is something else by now"):
+        open_kept(shared.path, shared.name, os.O_RDWR)
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(opened[0])
 
 
 def test_a_task_of_an_earlier_try_takes_no_turn_of_a_later_one() -> None:

@@ -4,10 +4,11 @@ import pytest
 
 from onceward.sinks.postgres import PostgresSink
 from onceward.testing import SinkConformance, SinkUnderTest
+from support.foreign import KnowsItsOwn
 from support.postgres import Database
 
 
-class TestPostgresSink(SinkConformance):
+class TestPostgresSink(KnowsItsOwn, SinkConformance):
     """Appending."""
 
     @pytest.fixture
@@ -21,7 +22,7 @@ class TestPostgresSink(SinkConformance):
         )
 
 
-class TestPostgresSinkThatUpserts(SinkConformance):
+class TestPostgresSinkThatUpserts(KnowsItsOwn, SinkConformance):
     """Writing over rows with the same key, into a table that the sink makes itself."""
 
     @pytest.fixture

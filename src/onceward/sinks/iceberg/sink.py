@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from onceward.epoch.contract import Owner
 from onceward.errors import DependencyMissing, SinkUnreachable, TargetUnusable
+from onceward.secret import remember
 from onceward.sinks.iceberg.secrets import describable, redacted
 from onceward.sinks.parquet.sink import LakeSink, LakeTable
 from onceward.sinks.rows import SMALL_EPOCH_BYTES
@@ -47,6 +48,7 @@ class IcebergSink(LakeSink):
         self.partition_by = (partition_by,) if isinstance(partition_by, str) else tuple(partition_by)
         self.properties = dict(properties or {})
         self._properties = {key: str(value) for key, value in catalog.items()}
+        remember(self._properties)
         self._catalog: Catalog | None = None
 
     def __repr__(self) -> str:

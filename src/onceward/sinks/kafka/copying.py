@@ -5,9 +5,10 @@ takes Kafka's own columns over, an epoch's rows are known without it: they are t
 Spark has planned and the checkpoint holds. The hash of each is the one that Spark computes (docs/decisions/0023).
 """
 
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -15,17 +16,22 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from onceward.epoch.contract import EpochContext
-from onceward.errors import BrokerRefused
+from onceward.errors import BrokerRefused, PartitionSilent
+from onceward.events import logger
 from onceward.kafka.decoding import Records
 from onceward.kafka.ranges import Range, RangeReader
 from onceward.kafka.row_hashes import first_flags, hashed_bytes, hashed_flags, hashed_ints
+from onceward.kafka.topics import compacted
 from onceward.kafka.wire import Cluster, Wire
 from onceward.sinks.kafka.encoding import BODY, HASH
 from onceward.sinks.kafka.functions import CopyFailed, Function
 
 MAY_FAIL: Final = 3  # epochs in a row; then there is something in the records that Spark has to look at
+SPARK_READS: Final = 100  # epochs then, until it is tried again: what was in the way may be gone
 Apply = Callable[[pa.BinaryArray], pa.BinaryArray]
 COPIED: Final = (frozenset({"key", "value"}), frozenset({"key", "value", "partition"}))  # columns that can be
+
+log = logger("onceward.kafka")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +56,7 @@ class Copy:
         try:
             for wanted, records in reader.read(self.ranges[number] for number in numbers):
                 yield self._columns(wanted.place.partition, records, apply)
-        except BrokerRefused as error:
+        except (BrokerRefused, PartitionSilent) as error:
             raise CopyFailed(f"{error}; the epoch is redone, and Spark reads its records") from error
 
     def table(self, reader: RangeReader, most_bytes: int) -> pa.Table | None:
@@ -114,32 +120,66 @@ class Origin:
 class Copies:
     """Of one sink: how their records are reached from the driver, and whether they go well."""
 
-    def __init__(self, cluster: Cluster, wire: Wire) -> None:
+    def __init__(self, cluster: Cluster, wire: Wire, clock: Callable[[], float] = time.monotonic) -> None:
         """The sink's own; a source in another cluster gets connections of its own."""
-        self._cluster, self._wire = cluster, wire
+        self._cluster, self._wire, self._clock = cluster, wire, clock
         self._reader: RangeReader | None = None
+        self._compacted: dict[str, bool] = {}  # by topic; asked once, and after each failure
         self.failed = 0  # one after the other
+        self.left_to_spark = 0  # epochs from now on
 
     def of(self, origin: Origin | None, context: EpochContext) -> Copy | None:
         """A second try lets Spark read the records, which may know better; so do all, where copies keep failing."""
-        if origin is None or context.attempt > 1 or self.failed >= MAY_FAIL:
+        if origin is None or context.attempt > 1:
             return None
-        return origin.copy(context)
+        if self.left_to_spark:
+            self.left_to_spark -= 1
+            return None
+        copy = origin.copy(context)
+        return self._with_policies(copy) if copy is not None else None
 
     @contextmanager
     def tried(self) -> Iterator[None]:
         """A copy is made inside of the block."""
-        self.failed += 1
-        yield
+        try:
+            yield
+        except Exception as error:
+            self._compacted.clear()
+            self.failed += 1
+            if self.failed >= MAY_FAIL:
+                self._give_up(error)
+            raise
         self.failed = 0
 
     def reader(self, copy: Copy) -> RangeReader:
         """For the driver."""
         if self._reader is None:
-            self._reader = RangeReader(self._wire if copy.cluster == self._cluster else Wire(copy.cluster))
+            wire = self._wire if copy.cluster == self._cluster else Wire(copy.cluster)
+            self._reader = RangeReader(wire, self._clock)
         return self._reader
 
     def close(self) -> None:
         """The sink's own connections are its own."""
         if self._reader is not None and self._reader.wire is not self._wire:
             self._reader.wire.close()
+
+    def _with_policies(self, copy: Copy) -> Copy:
+        """Whether offsets may be missing is asked here, so that tasks need not ask, each for itself."""
+        topics = {it.place.topic for it in copy.ranges}
+        if unknown := topics - self._compacted.keys():
+            found = compacted(self.reader(copy).wire, unknown)
+            self._compacted |= {topic: topic in found for topic in unknown}
+        return replace(
+            copy, ranges=tuple(replace(it, is_compacted=self._compacted[it.place.topic]) for it in copy.ranges)
+        )
+
+    def _give_up(self, error: Exception) -> None:
+        self.left_to_spark = SPARK_READS
+        reason = str(error) or type(error).__name__
+        log.warning(
+            "%d epochs in a row could not be copied past Spark, which reads the next %d: %s",
+            self.failed,
+            SPARK_READS,
+            reason,
+            extra={"event": "copying_paused", "epochs": SPARK_READS, "reason": reason},
+        )

@@ -17,6 +17,9 @@ from onceward.kafka.records import Columns, Compression, EncodedBatch, encode
 from onceward.kafka.wire import Wire
 
 HASH: Final = "onceward_hash"  # the column that `rows.py` adds
+# Where we may not ask for the limit (DescribeConfigs): batches are under Kafka's default all the same, and whether it
+# takes a record that is larger alone the broker says. What it refuses ends the epoch, and nothing is lost.
+UNKNOWN_LIMIT: Final = 100 << 20  # the largest request that a broker takes (socket.request.max.bytes)
 BODY: Final = "onceward_body"  # in place of a value: key and value as they stand in a record that is copied
 
 
@@ -46,7 +49,8 @@ class Catalog:
                     f"topic {name!r} does not exist at {wire.cluster.bootstrap}; make it before the pipeline writes "
                     "to it (Onceward makes no topics by itself: partitions and retention are yours to choose)"
                 )
-            self.topics[name] = Topic(len(leaders[name]), int(settings[name]["max.message.bytes"]))
+            limit = int(settings[name].get("max.message.bytes", UNKNOWN_LIMIT))
+            self.topics[name] = Topic(len(leaders[name]), limit)
 
 
 @dataclass(slots=True)

@@ -5,7 +5,7 @@ a failed or repeated task poisons the epoch's transaction (docs/decisions/0003).
 """
 
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -161,22 +161,31 @@ def encode_and_write_in_turns(parcel: Parcel[Work], batches: Iterator[pa.RecordB
     def written() -> Iterator[tuple[TopicPartition, PartitionOutcome]]:
         work = parcel.open()
         assert work.turns is not None
-        encoder, sender, spans = work.encoder(), work.sender(), dict[TopicPartition, Span]()
+        encoder, sender = work.encoder(), work.sender()
+        spans: Mapping[TopicPartition, Span] = {}
         for table in work.tables(batches):
             encoded = list(encoder.encode(table))
-            with work.turns.at({place for place, _ in encoded}) as sequences:
-                for place, sequence in sequences.items():
-                    sender.go_on(place, sequence)
-                for place, batch in encoded:
-                    sender.send(place, batch.payload, batch.count)
-                spans = sender.flush()
-                if crashpoints.armed("task-writing", work.epoch):
-                    crashpoints.reach("task-writing", work.epoch)
-                sequences.update({place: sender.next_sequence(place) for place in sequences})
+            spans = send_in_turn(work.turns, sender, encoded, work.epoch)
             yield from ((place, PartitionOutcome(batch.count, batch.digest)) for place, batch in encoded)
         yield from where(spans)
 
     yield from _report(written())
+
+
+def send_in_turn(
+    turns: Turns, sender: Sender, encoded: Sequence[tuple[TopicPartition, EncodedBatch]], epoch: int
+) -> Mapping[TopicPartition, Span]:
+    """Goes on where another task has ended, and tells where it has ended itself, once all is acknowledged."""
+    with turns.at({place for place, _ in encoded}) as sequences:
+        for place, sequence in sequences.items():
+            sender.go_on(place, sequence)
+        for place, batch in encoded:
+            sender.send(place, batch.payload, batch.count)
+        spans = sender.flush()
+        if crashpoints.armed("task-writing", epoch):
+            crashpoints.reach("task-writing", epoch)
+        sequences.update({place: sender.next_sequence(place) for place in sequences})
+    return spans
 
 
 def digest_rows(parcel: Parcel[Work], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
