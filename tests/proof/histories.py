@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from onceward.proof.history import Began, Ended, History, LedgerLine, LogBatch, Observed, Part, Place, Row
+from onceward.proof.history import Began, Damaged, Ended, History, LedgerLine, LogBatch, Observed, Part, Place, Row
 
 IN: Place = ("in", 0)
 OUT = [("out", 0), ("out", 1)]
@@ -68,5 +68,5 @@ def with_look(history: History, **changed: Any) -> History:
     return replace(history, events=events)
 
 
-def with_event(history: History, event: Began | Ended | Observed) -> History:
+def with_event(history: History, event: Began | Damaged | Ended | Observed) -> History:
     return replace(history, events=(*history.events, event))

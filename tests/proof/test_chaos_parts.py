@@ -67,7 +67,7 @@ def test_a_watcher_sees_what_its_isolation_lets_it_see(kafka: Kafka, name: str) 
 
 
 def test_plans_are_remembered_after_spark_has_forgotten_them(tmp_path: Path) -> None:
-    offsets, commits = tmp_path / "checkpoint" / "offsets", tmp_path / "checkpoint" / "commits"
+    offsets, commits = tmp_path / "checkpoints" / "000001" / "offsets", tmp_path / "checkpoints" / "000001" / "commits"
     offsets.mkdir(parents=True)
     commits.mkdir()
     books = Books(tmp_path)

@@ -5,8 +5,9 @@ from dataclasses import replace
 
 import pytest
 
+from onceward.epoch.contract import Guarantee
 from onceward.proof.checkers import CHECKERS, judge
-from onceward.proof.history import Began, Ended, History, LedgerLine, LogBatch, Part
+from onceward.proof.history import Began, Damaged, Ended, History, LedgerLine, LogBatch, Part
 from proof.histories import FIRST, IN, OUT, SECOND, STORE, good, row, with_event, with_log, with_look, with_sink
 
 Spoil = Callable[[History], History]
@@ -129,6 +130,7 @@ SPOILT: list[tuple[str, str, Spoil]] = [
         "other counts than the sinks'",
         lambda h: replace(h, ledger=(h.ledger[0], LedgerLine(1, 2, "done", {"kafka": 3, "s": 2}))),
     ),
+    ("savepoints", "one whose state is not that of its epoch", lambda h: replace(h, savepoints=("it holds {}",))),
 ]
 
 
@@ -173,3 +175,40 @@ def test_an_end_marker_may_carry_the_next_transactions_epoch() -> None:
         LogBatch("commit", 7, 2),
     )
     assert judge(replace(good(), log={OUT[0]: log})) == {}
+
+
+def test_a_sink_that_was_out_of_the_pipeline_is_owed_nothing() -> None:
+    """Of whoever drove it then; and what it is owed, it must have."""
+    out = with_sink(good(), "s", STORE, *FIRST)
+    without = with_event(out, Began(2, 2, 0, frozenset({"kafka"})))
+    without = replace(without, ledger=(without.ledger[0], without.ledger[1]._replace(rows={"kafka": len(SECOND)})))
+    assert judge(without) == {}
+    assert {"no-loss", "sinks-agree"} <= judge(with_event(out, Began(2, 2, 0, frozenset({"kafka", "s"})))).keys()
+
+
+def test_who_promises_less_is_held_to_that() -> None:
+    """A5: at-least-once loses nothing, at-most-once doubles nothing."""
+    doubled = with_sink(good(), "s", STORE, *FIRST, *FIRST, *SECOND)
+    lost = with_sink(good(), "s", STORE, *FIRST)
+    at_least, at_most = Guarantee.AT_LEAST_ONCE, Guarantee.AT_MOST_ONCE
+    assert judge(replace(doubled, guarantee=at_least)) == judge(replace(lost, guarantee=at_most)) == {}
+    assert judge(replace(doubled, guarantee=at_most)).keys() == {"no-duplicate"}
+    assert judge(replace(lost, guarantee=at_least)).keys() == {"no-loss"}
+
+
+def test_a_record_that_a_person_has_skipped_is_not_lost_and_may_not_be_there() -> None:
+    """I5: as the ledger says, with its epoch."""
+    history = good()
+    place, offset = IN, 0
+    skipped = replace(
+        history,
+        ledger=(history.ledger[0]._replace(skipped=frozenset({(place, offset)})), *history.ledger[1:]),
+    )
+    assert any("which no epoch contains" in line for line in CHECKERS["no-duplicate"](skipped))
+
+
+def test_what_a_store_forgot_by_itself_was_no_uncommitted_read() -> None:
+    """J6: it was set back; that its rows come again is another checker's business."""
+    seen = with_look(good(), visible={"s": {STORE: (PART._replace(attempt=2),)}})
+    assert CHECKERS["no-uncommitted-read"](seen)
+    assert CHECKERS["no-uncommitted-read"](with_event(seen, Damaged("forget", ("s", 0)))) == []

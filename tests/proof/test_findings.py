@@ -11,8 +11,8 @@ from onceward.epoch.checkpoint import Checkpoint
 from onceward.epoch.contract import Guarantee, Owner
 from onceward.epoch.coordinator import Coordinator
 from onceward.epoch.decisions import Decisions
-from onceward.epoch.deeds import FILE
-from onceward.epoch.home import CHECKPOINT, Home
+from onceward.epoch.deeds import FILE, Deed
+from onceward.epoch.home import FIRST, Home
 from onceward.epoch.ledger import DECIDED, DONE, Entry, Ledger, SinkEntry
 from onceward.epoch.takeover import TakeOver
 from onceward.epoch.term import Holder, Term, acquire, starts
@@ -23,12 +23,13 @@ from onceward.proof.simulation.schedule import BY_NAME, Fault, Schedule, schedul
 from onceward.proof.simulation.simulate import simulate
 from onceward.proof.simulation.store import Store, StoreSink
 from onceward.proof.simulation.world import World
+from support.clocks import MONOTONIC
 
 
 def mount(disk: Disk, step: Callable[[str, str], None] = lambda *_: None) -> Mount:
-    def enter(what: str, about: str) -> bool:
+    def enter(what: str, about: str) -> str:
         step(what, about)
-        return False
+        return ""
 
     return Mount(disk, enter, step)
 
@@ -52,7 +53,9 @@ def holder(term: int) -> Holder:
 
 
 def take_term(disk: Disk) -> Term:
-    return acquire(mount(disk), holder, is_dead=lambda _: True, clock=lambda: 0.0, sleep=lambda _: None, take_over=True)
+    return acquire(
+        mount(disk), holder, is_gone=lambda _: True, clock=lambda: MONOTONIC, sleep=lambda _: None, take_over=True
+    )
 
 
 def taking_over(disk: Disk, sink: StoreSink, term: Term) -> TakeOver:
@@ -60,12 +63,13 @@ def taking_over(disk: Disk, sink: StoreSink, term: Term) -> TakeOver:
     storage = mount(disk)
     return TakeOver(
         owner=Owner(pipeline="p", lineage="L", term=term.number, guarantee=Guarantee.EXACTLY_ONCE),
-        coordinator=Coordinator({"s": sink}, is_final=lambda _: True, clock=lambda: 0.0, sleep=lambda _: None),
+        coordinator=Coordinator({"s": sink}, is_final=lambda _: True, clock=lambda: MONOTONIC, sleep=lambda _: None),
         home=home(disk),
+        deed=Deed(pipeline="p", lineage="L", guarantee="exactly-once"),
         ledger=Ledger(storage, {}, "L"),
         decisions=Decisions(storage, "L", term.number),
         term=Term(storage, term.number, term.holder),
-        clock=lambda: 0.0,
+        clock=lambda: MONOTONIC,
         now=lambda: "",
     )
 
@@ -77,14 +81,14 @@ def test_a_first_start_beside_another_one_does_not_take_its_home_for_a_strangers
     def meanwhile(what: str, about: str) -> None:
         if what == "list" and FILE not in disk.files:
             home(disk).open("p", "exactly-once", "first")
-            disk.put(f"{CHECKPOINT}/offsets/0", b"v1\n{}\n{}")
+            disk.put(f"{FIRST}/offsets/0", b"v1\n{}\n{}")
 
     assert home(disk, meanwhile).open("p", "exactly-once", "second").lineage == "first"
 
 
 def test_a_home_without_a_deed_but_with_a_checkpoint_is_still_refused() -> None:
     disk = Disk()
-    disk.put(f"{CHECKPOINT}/offsets/0", b"v1\n{}\n{}")
+    disk.put(f"{FIRST}/offsets/0", b"v1\n{}\n{}")
     with pytest.raises(HomeMismatch, match="holds a Spark checkpoint"):
         home(disk).open("p", "exactly-once", "first")
 
@@ -102,8 +106,8 @@ def test_a_deed_that_somebody_else_wrote_survives_what_is_done_under_it() -> Non
 def test_the_querys_id_survives_a_power_cut_as_soon_as_an_epoch_can_be_decided() -> None:
     """Spark syncs neither; a start without it would refuse the home for ever."""
     disk = Disk()
-    disk.put(f"{CHECKPOINT}/metadata", b"{}")
-    disk.put(f"{CHECKPOINT}/offsets/0", b'v1\n{}\n{"in":{"0":1}}')
+    disk.put(f"{FIRST}/metadata", b"{}")
+    disk.put(f"{FIRST}/offsets/0", b'v1\n{}\n{"in":{"0":1}}')
     Checkpoint.newest(home(disk)).sync_positions(0)
     lose_power(disk)
     Checkpoint.newest(home(disk)).require_intact(0)
@@ -111,7 +115,7 @@ def test_the_querys_id_survives_a_power_cut_as_soon_as_an_epoch_can_be_decided()
 
 def test_a_lost_query_id_is_harmless_while_nothing_is_out() -> None:
     disk = Disk()
-    disk.put(f"{CHECKPOINT}/offsets/0", b'v1\n{}\n{"in":{"0":1}}')
+    disk.put(f"{FIRST}/offsets/0", b'v1\n{}\n{"in":{"0":1}}')
     checkpoint = Checkpoint.newest(home(disk))
     checkpoint.require_intact(-1)
     with pytest.raises(HomeMismatch, match="metadata"):
@@ -164,8 +168,8 @@ class FinishedMeanwhile(StoreSink):
 def test_an_epoch_that_a_waking_driver_finishes_during_a_start_is_no_lost_marker() -> None:
     """The marker was read before the epoch was published, the ledger after it was recorded: that looked like loss."""
     disk, world, store = Disk(), World(Schedule(1, BY_NAME["store"])), Store("s")
-    disk.put(f"{CHECKPOINT}/metadata", b"{}")
-    disk.put(f"{CHECKPOINT}/offsets/0", b'v1\n{}\n{"in":{"0":1}}')
+    disk.put(f"{FIRST}/metadata", b"{}")
+    disk.put(f"{FIRST}/offsets/0", b'v1\n{}\n{"in":{"0":1}}')
     storage = mount(disk)
     old, new = take_term(disk), take_term(disk)
     which = ("L", 0, old.number, 1)
@@ -190,12 +194,14 @@ def test_an_epoch_that_a_waking_driver_finishes_during_a_start_is_no_lost_marker
 def test_the_newest_entry_survives_though_its_writer_was_stopped_before_the_sync() -> None:
     """A start goes on from it, so it has to be there for the next one as well."""
     disk, world = Disk(), World(Schedule(1, BY_NAME["store"]))
-    disk.put(f"{CHECKPOINT}/metadata", b"{}")
-    disk.put(f"{CHECKPOINT}/offsets/0", b'v1\n{}\n{"in":{"0":1}}')
+    disk.put(f"{FIRST}/metadata", b"{}")
+    disk.put(f"{FIRST}/offsets/0", b'v1\n{}\n{"in":{"0":1}}')
     term, storage = take_term(disk), mount(disk)
     store = Store("s")
     store.markers["L"] = (0, term.number)
-    entry = Entry(pipeline="p", lineage="L", term=term.number, epoch=0, phase=DONE, positions=[], sinks={})
+    entry = Entry(
+        pipeline="p", lineage="L", term=term.number, epoch=0, phase=DONE, positions=[], sinks={"s": SinkEntry()}
+    )
     Ledger(storage, {}, "L").write(entry)
     (name,) = [file for file in disk.files if file.startswith("ledger/")]
     disk.before[name] = None  # renamed, its folder not synced

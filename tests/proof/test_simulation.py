@@ -11,10 +11,10 @@ from onceward.proof.history import Ended, History
 from onceward.proof.planted import PLANTS
 from onceward.proof.simulation import fibres
 from onceward.proof.simulation.campaign import Violation, campaign, explain, quick
-from onceward.proof.simulation.driver import Parts
 from onceward.proof.simulation.engine import PARTITIONS
 from onceward.proof.simulation.exhaustive import FULL, MODELS, Bound, Visitor, visit_all
 from onceward.proof.simulation.model import Model
+from onceward.proof.simulation.patching import Patches
 from onceward.proof.simulation.schedule import BY_NAME, FAULTS, SHAPES, Fault, Schedule, scheduled
 from onceward.proof.simulation.simulate import simulate
 from onceward.proof.simulation.store import TASKS
@@ -89,18 +89,18 @@ def test_the_model_has_two_tasks_two_partitions_and_three_epochs_and_the_full_bo
 )
 def test_the_search_finds_a_planted_bug_and_the_schedule_that_shows_it(plant: str) -> None:
     """G3: what the search found as a way through its model breaks the same promise as a plain schedule."""
-    parts = PLANTS[plant].parts
+    patches = PLANTS[plant].patches
     with quick():
         found = next(
-            filter(None, (_violation(model, parts) for model in MODELS if PLANTS[plant].shows_in(model.shape)))
+            filter(None, (_violation(model, patches) for model in MODELS if PLANTS[plant].shows_in(model.shape)))
         )
-        again = simulate(found.shortest, parts)
+        again = simulate(found.shortest, patches)
     assert again.violations == found.shortest_broken
     assert {fault.kind for fault in found.shortest.faults} <= {"kill", "delay"}
 
 
-def _violation(model: Schedule, parts: Parts) -> Violation | None:
-    visitor = Visitor(model, parts)
+def _violation(model: Schedule, patches: Patches) -> Violation | None:
+    visitor = Visitor(model, patches)
     visitor.visit((Bound(crashes=1, delays=1),))
     return visitor.census.violation
 
@@ -136,18 +136,18 @@ def _end(history: History) -> str:
 
 def test_two_processes_find_the_same_as_one() -> None:
     """G2: also where a promise is broken, the lowest seed is the one that is reported."""
-    parts = PLANTS["zombie-abort"].parts
-    one, two = (campaign(range(2_500), parts, jobs=jobs) for jobs in (1, 2))
+    patches = PLANTS["zombie-abort"].patches
+    one, two = (campaign(range(2_500), patches, jobs=jobs) for jobs in (1, 2))
     assert one == two
     assert one.violation is not None
 
 
 def test_a_violation_is_shrunk_to_what_it_takes() -> None:
     """One kill is enough for this bug; the rest of the schedule goes away."""
-    parts = PLANTS["prepared-not-written"].parts
+    patches = PLANTS["prepared-not-written"].patches
     with quick():
-        seed = next(seed for seed in range(2_000) if _long(simulate(scheduled(seed), parts)))
-        found = explain(simulate(scheduled(seed), parts), parts)
+        seed = next(seed for seed in range(2_000) if _long(simulate(scheduled(seed), patches)))
+        found = explain(simulate(scheduled(seed), patches), patches)
     assert len(found.shortest.faults) < len(found.schedule.faults)
     assert found.shortest_broken
     assert any("!!" in line for line in found.story)

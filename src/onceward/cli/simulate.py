@@ -8,8 +8,9 @@ import typer
 from onceward.cli.output import EXIT_USAGE, EXIT_VIOLATION, AsJson, progress, result
 
 if TYPE_CHECKING:
+    from onceward.cli.simulate_reading import Told
     from onceward.proof.simulation.campaign import Tally, Violation
-    from onceward.proof.simulation.driver import Parts
+    from onceward.proof.simulation.patching import Patches
 
 BOUND = 10_000  # schedules within which a planted bug has to be found
 
@@ -20,46 +21,57 @@ def simulate(
     plant: Annotated[str | None, typer.Option(help="Switch on a planted bug, by name.")] = None,
     jobs: Annotated[int, typer.Option(min=1, help="How many processes to use; the result is the same.")] = 1,
     *,
+    reading: Annotated[bool, typer.Option(help="Only what reads and writes Kafka's partitions.")] = False,
     story: Annotated[bool, typer.Option(help="Tell the schedule of --seed step by step.")] = False,
     exhaustive: Annotated[bool, typer.Option(help="Visit every way that a small model can go instead.")] = False,
     full: Annotated[bool, typer.Option(help="With --exhaustive: more at once goes wrong; takes hours.")] = False,
     planted: Annotated[bool, typer.Option(help="Show for each planted bug which checker caught it.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Run the coordinator, the take-over and the transaction against simulated Kafka, stores, disk and Spark."""
+    """Run the coordinator, the take-over, the transaction and the readers against simulated Kafka, disk and Spark."""
+    from onceward.cli import simulate_reading
     from onceward.proof.planted import PLANTS
 
     if plant is not None and plant not in PLANTS:
         progress(f"onceward: no planted bug is called {plant!r}; known are {', '.join(PLANTS)}")
         raise typer.Exit(EXIT_USAGE)
-    parts = PLANTS[plant].parts if plant is not None else None
+    bug = PLANTS[plant] if plant is not None else None
+    patches, reading = (bug.patches, bug.of_reading) if bug is not None else (None, reading)
+    seeds = range(seed or 0, (seed or 0) + schedules)
     if planted:
         _show_planted(jobs, as_json=as_json)
     elif exhaustive:
-        _visit_all(parts, jobs, full=full, as_json=as_json)
+        _visit_all(patches, jobs, full=full, as_json=as_json)
+    elif reading and story:
+        simulate_reading.tell(seed or 0, patches, as_json=as_json)
+    elif reading:
+        simulate_reading.conclude(simulate_reading.run(seeds, patches, jobs), as_json=as_json)
     elif story:
-        _tell(seed or 0, parts, as_json=as_json)
+        _tell(seed or 0, patches, as_json=as_json)
     else:
-        _run(range(seed or 0, (seed or 0) + schedules), parts, jobs, as_json=as_json)
+        _run(seeds, patches, jobs, as_json=as_json)
 
 
-def _run(seeds: range, parts: "Parts | None", jobs: int, *, as_json: bool) -> None:
+def _run(seeds: range, patches: "Patches | None", jobs: int, *, as_json: bool) -> None:
+    from onceward.cli import simulate_reading
     from onceward.proof.simulation.campaign import campaign
 
     began = time.perf_counter()
     tally = campaign(
-        seeds, parts, jobs=jobs, report=lambda so_far: progress(f"{so_far.schedules:,} schedules, no violation")
+        seeds, patches, jobs=jobs, report=lambda so_far: progress(f"{so_far.schedules:,} schedules, no violation")
     )
-    _conclude(tally, time.perf_counter() - began, as_json=as_json)
+    seconds = time.perf_counter() - began
+    also = simulate_reading.run(seeds, None, jobs) if patches is None and tally.violation is None else None
+    _conclude(tally, seconds, also, as_json=as_json)
 
 
-def _visit_all(parts: "Parts | None", jobs: int, *, full: bool, as_json: bool) -> None:
+def _visit_all(patches: "Patches | None", jobs: int, *, full: bool, as_json: bool) -> None:
     from onceward.proof.simulation.exhaustive import FULL, SHORT, visit_all
 
     began = time.perf_counter()
     bounds = FULL if full else SHORT
     census = visit_all(
-        parts, bounds, jobs=jobs, report=lambda so_far: progress(f"{so_far.moments:,} moments, no violation")
+        patches, bounds, jobs=jobs, report=lambda so_far: progress(f"{so_far.moments:,} moments, no violation")
     )
     seconds, found = time.perf_counter() - began, census.violation
     limits = [{"crashes": bound.crashes, "delays": bound.delays} for bound in bounds]
@@ -85,8 +97,8 @@ def _visit_all(parts: "Parts | None", jobs: int, *, full: bool, as_json: bool) -
         raise typer.Exit(EXIT_VIOLATION)
 
 
-def _conclude(tally: "Tally", seconds: float, *, as_json: bool) -> None:
-    found = tally.violation
+def _conclude(tally: "Tally", seconds: float, also: "Told | None", *, as_json: bool) -> None:
+    found, (reading, in_words, is_broken) = tally.violation, also or (None, "", False)
     facts: dict[str, object] = {
         "schedules": tally.schedules,
         "steps": tally.steps,
@@ -95,18 +107,19 @@ def _conclude(tally: "Tally", seconds: float, *, as_json: bool) -> None:
         "seconds": round(seconds, 2),
         "schedules_per_second": round(tally.schedules / max(seconds, 1e-9)),
         "violation": _facts(found) if found is not None else None,
+        "reading": reading,
     }
     text = (
         f"{tally.schedules:,} schedules, {tally.steps:,} steps, {tally.drivers:,} drivers in {seconds:.1f} s "
         f"({facts['schedules_per_second']} a second); {len(tally.reached)} pairs of fault and step were met. "
     )
-    text += "No violation." if found is None else "\n" + _text(found)
+    text += f"No violation.\n{in_words}".rstrip() if found is None else "\n" + _text(found)
     result(facts, text, as_json=as_json)
-    if found is not None:
+    if found is not None or is_broken:
         raise typer.Exit(EXIT_VIOLATION)
 
 
-def _tell(seed: int, parts: "Parts | None", *, as_json: bool) -> None:
+def _tell(seed: int, patches: "Patches | None", *, as_json: bool) -> None:
     from onceward.proof.simulation.campaign import quick
     from onceward.proof.simulation.schedule import scheduled
     from onceward.proof.simulation.simulate import simulate as run_one
@@ -114,7 +127,7 @@ def _tell(seed: int, parts: "Parts | None", *, as_json: bool) -> None:
     lines: list[str] = []
     schedule = scheduled(seed)
     with quick():
-        run = run_one(schedule, parts, lines)
+        run = run_one(schedule, patches, lines)
     facts = {
         "seed": seed,
         "pipeline": schedule.shape.name,

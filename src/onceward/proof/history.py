@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from onceward.epoch.contract import Guarantee
+
 Place = tuple[str, int]  # topic and partition; a sink without partitions has one place of its own name
 
 
@@ -50,6 +52,7 @@ class LedgerLine(NamedTuple):
     phase: str
     rows: Mapping[str, int]
     boundaries: Mapping[Place, tuple[int, ...]] = {}  # where the output stood after it, as far as readers are told
+    skipped: frozenset[tuple[Place, int]] = frozenset()  # records that it passed over, as a person has said
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +62,7 @@ class Began:
     driver: int
     term: int
     after_epoch: int
+    sinks: frozenset[str] = frozenset()  # that it writes to; none: all there are
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +95,7 @@ class Damaged:
     """Somebody outside forgot or altered something: from here on a driver may say so."""
 
     kind: str
+    forgot: tuple[str, int] | None = None  # the sink, and the epoch that it has lost
 
 
 Event = Began | Ended | Observed | Damaged
@@ -110,3 +115,6 @@ class History:
     decisions: tuple[tuple[int, int], ...] = ()  # epoch and term of each that the ledger has made
     state: Mapping[int, int] | None = None  # the query's state: how often each key came
     left_behind: tuple[str, ...] = ()
+    guarantee: Guarantee = Guarantee.EXACTLY_ONCE
+    expected: frozenset[str] = frozenset()  # errors that what people do in this run may lead to
+    savepoints: tuple[str, ...] = ()  # what is wrong with savepoints that are called whole

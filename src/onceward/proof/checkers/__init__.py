@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from onceward.epoch.contract import Guarantee
 from onceward.proof.checkers import ending, log, rows, visibility
 from onceward.proof.history import History
 
@@ -28,9 +29,16 @@ CHECKERS: Final[Mapping[str, Checker]] = {
     "one-transaction": log.one_transaction,
     "boundaries": log.boundaries,
     "ledger-counts": ending.ledger_counts,
+    "savepoints": ending.savepoints,
+}
+OF_ANY: Final = frozenset({"state", "progress", "no-false-alarm", "savepoints"})
+OF_WEAKER: Final[Mapping[Guarantee, frozenset[str]]] = {  # what those who promise less still promise
+    Guarantee.AT_LEAST_ONCE: OF_ANY | {"no-loss"},
+    Guarantee.AT_MOST_ONCE: OF_ANY | {"no-duplicate"},
 }
 
 
 def judge(history: History) -> dict[str, list[str]]:
     """Every broken promise, by checker; empty when all is well."""
-    return {name: found for name, checker in CHECKERS.items() if (found := checker(history))}
+    promised = OF_WEAKER.get(history.guarantee, CHECKERS.keys())
+    return {name: found for name, checker in CHECKERS.items() if name in promised and (found := checker(history))}

@@ -35,13 +35,18 @@ def progress(history: History) -> list[str]:
 
 def no_false_alarm(history: History) -> list[str]:
     """Who says that something is damaged is right: an operator would act on it."""
-    expected, found = EXPECTED, list[str]()
+    expected, found = EXPECTED | history.expected, list[str]()
     for event in history.events:
         if isinstance(event, Damaged):
-            expected = EXPECTED | OF_DAMAGE
+            expected |= OF_DAMAGE
         elif isinstance(event, Ended) and event.how not in expected:
             found.append(f"driver {event.driver} stopped with {event.how}: {event.says}")
     return found
+
+
+def savepoints(history: History) -> list[str]:
+    """What is called a savepoint holds the state of its epoch, and what was to be saved is."""
+    return list(history.savepoints)
 
 
 def ledger_counts(history: History) -> list[str]:

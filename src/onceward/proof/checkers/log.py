@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
-from onceward.proof.history import History, LogBatch, Place
+from onceward.proof.history import Began, History, LogBatch, Place
 
 
 def raw_log(history: History) -> list[str]:
@@ -11,10 +11,16 @@ def raw_log(history: History) -> list[str]:
     A coordinator that was killed between the markers and its note of them writes the same ones again. That is Kafka's
     own way to finish, and harmless as long as nothing of the producer is in between.
     """
-    return [line for place, batches in history.log.items() for line in _partition(place, batches)]
+    began = [event for event in history.events if isinstance(event, Began)]
+    there = max(began, key=lambda event: event.term).sinks if began else frozenset[str]()
+    is_out = bool(there) and not any(
+        sink in there for sink, at in history.sinks.items() if history.log.keys() & at.keys()
+    )
+    return [line for place, batches in history.log.items() for line in _partition(place, batches, may_be_open=is_out)]
 
 
-def _partition(place: Place, batches: tuple[LogBatch, ...]) -> list[str]:
+def _partition(place: Place, batches: tuple[LogBatch, ...], *, may_be_open: bool) -> list[str]:
+    """may_be_open: Kafka is no longer part of the pipeline, and ends what was left open when it has timed out."""
     found: list[str] = []
     following: dict[tuple[int, int], int] = {}  # the next sequence of each identity
     open_now: dict[int, tuple[int, set[int]]] = {}  # by producer id: its epoch, and our epochs in it
@@ -44,9 +50,14 @@ def _partition(place: Place, batches: tuple[LogBatch, ...]) -> list[str]:
             if identity in marked and batch != before:
                 found.append(f"{place}: a second end marker of {identity}")
             marked.add(identity)
-    found += [
-        f"{place}: producer {producer}, epoch {epoch} has no end marker" for producer, (epoch, _) in open_now.items()
-    ]
+    found += (
+        []
+        if may_be_open
+        else [
+            f"{place}: producer {producer}, epoch {epoch} has no end marker"
+            for producer, (epoch, _) in open_now.items()
+        ]
+    )
     return found
 
 

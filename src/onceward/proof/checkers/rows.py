@@ -4,31 +4,50 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Final
 
-from onceward.proof.history import History, Place, Row
+from onceward.epoch.contract import Guarantee
+from onceward.proof.history import Began, History, Place, Row
 
 SHOWN: Final = 6
 
 
 def expected(history: History) -> dict[int, list[tuple[int, int, int]]]:
     """For each planned epoch its rows (id, key, running count), recomputed from the input."""
+    left_out = {record for line in history.ledger for record in line.skipped}
     counts: Counter[int] = Counter()
     begins: dict[Place, int] = {}
     found: dict[int, list[tuple[int, int, int]]] = {}
     for epoch in sorted(history.planned):
         made = found[epoch] = []
         for place, end in sorted(history.planned[epoch].items()):
-            for identifier, key in history.input[place][begins.get(place, 0) : end]:
+            first = begins.get(place, 0)
+            for offset, (identifier, key) in enumerate(history.input[place][first:end], first):
+                if (place, offset) in left_out:
+                    continue
                 counts[key] += 1
                 made.append((identifier, key, counts[key]))
             begins[place] = end
     return found
 
 
+def took_part(history: History) -> dict[int, frozenset[str]]:
+    """Which sinks an epoch is owed to: those of the driver whose try is visible, else those that the ledger names."""
+    everyone = frozenset(history.sinks)
+    of_term = {event.term: event.sinks or everyone for event in history.events if isinstance(event, Began)}
+    if all(sinks == everyone for sinks in of_term.values()):
+        return dict.fromkeys(history.planned, everyone)
+    recorded = {line.epoch: frozenset(line.rows) for line in history.ledger if line.rows}
+    found = {epoch: recorded.get(epoch, everyone) for epoch in history.planned}
+    shown = {(row.epoch, row.term) for places in history.sinks.values() for row in _all(places)}
+    found.update({epoch: of_term[term] for epoch, term in shown if term in of_term})
+    return found
+
+
 def no_loss(history: History) -> list[str]:
-    """Every planned row is visible in every sink."""
-    wanted = {row[0] for made in expected(history).values() for row in made}
+    """Every planned row is visible in every sink that it is owed to."""
+    made, parts = expected(history), took_part(history)
     found = []
     for sink, places in history.sinks.items():
+        wanted = {row[0] for epoch, rows in made.items() if sink in parts[epoch] for row in rows}
         missing = wanted - {row.id for row in _all(places)}
         if missing:
             found.append(f"{sink} lacks {_some(missing)}")
@@ -71,11 +90,12 @@ def state(history: History) -> list[str]:
     """The query's state, and each row made from it, equal a recomputation from the input."""
     wanted = {row[0]: (row, epoch) for epoch, made in expected(history).items() for row in made}
     found: list[str] = []
+    once = history.guarantee is Guarantee.EXACTLY_ONCE  # else a row may stem from an epoch that was planned otherwise
     for sink, places in history.sinks.items():
         found += [
             f"{sink}: row {row} should be {wanted[row.id]}"
             for row in _all(places)
-            if row.id in wanted and (row[:3], row.epoch) != wanted[row.id]
+            if row.id in wanted and (row[:3] != wanted[row.id][0] or (once and row.epoch != wanted[row.id][1]))
         ]
     if history.state is not None:
         counts = Counter(row[1] for row, _ in wanted.values())
@@ -99,13 +119,15 @@ def one_attempt(history: History) -> list[str]:
 
 def sinks_agree(history: History) -> list[str]:
     """The sinks of a pipeline hold the same rows, epoch by epoch, as multisets."""
+    parts = took_part(history)
     by_sink = {sink: Counter((row.epoch, *row[:3]) for row in _all(places)) for sink, places in history.sinks.items()}
     if len(by_sink) < 2:
         return []
     (first, mine), *others = by_sink.items()
     found = []
     for sink, theirs in others:
-        epochs = sorted({key[0] for key in (mine - theirs) + (theirs - mine)})
+        differing = {key[0] for key in (mine - theirs) + (theirs - mine)}
+        epochs = sorted(epoch for epoch in differing if {first, sink} <= parts.get(epoch, frozenset()))
         if epochs:
             found.append(f"{first} and {sink} differ in epochs {epochs}")
     return found

@@ -1,6 +1,7 @@
 """What readers saw on the way: whole epochs, decided ones, of the current driver, and nothing that went away again."""
 
-from onceward.proof.history import Began, History, Observed, Part, Place
+from onceward.proof.checkers.rows import took_part
+from onceward.proof.history import Began, Damaged, History, Observed, Part, Place
 
 
 def no_uncommitted_read(history: History) -> list[str]:
@@ -9,12 +10,15 @@ def no_uncommitted_read(history: History) -> list[str]:
         sink: {place: {row[3:] for row in rows} for place, rows in places.items()}
         for sink, places in history.sinks.items()
     }
+    forgotten = {event.forgot for event in history.events if isinstance(event, Damaged)}  # by the sink itself
     found, told = [], set[tuple[str, Place, Part]]()
     for look in _looks(history):
         for sink, places in look.visible.items():
             for place, parts in places.items():
                 for part in parts:
                     if part[:3] in final[sink].get(place, ()) or (sink, place, part) in told:
+                        continue
+                    if (sink, part.epoch) in forgotten:
                         continue
                     told.add((sink, place, part))
                     found.append(f"step {look.at}: {sink} {place} showed {_name(part)}, which is gone at the end")
@@ -98,9 +102,12 @@ def group_offsets(history: History) -> list[str]:
                     f"step {look.at}: the group is at {dict(look.group)}, epoch {look.marker} ends at {wanted}"
                 )
     if history.group is not None and history.planned:
-        last = history.planned[max(history.planned)]
-        if dict(last) != dict(history.group):
-            found.append(f"the group ends at {dict(history.group)}, the last epoch at {dict(last)}")
+        transactional = {sink for sink, places in history.sinks.items() if history.log.keys() & places.keys()}
+        parts = took_part(history)
+        ends = [dict(history.planned[epoch]) for epoch in sorted(history.planned) if transactional <= parts[epoch]]
+        last = dict(history.planned[max(history.planned)])  # also where the group's marker was lost, and is put back
+        if ends and dict(history.group) not in (last, ends[-1]):
+            found.append(f"the group ends at {dict(history.group)}, the last epoch at {last}")
     return found
 
 

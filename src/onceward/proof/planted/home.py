@@ -1,44 +1,40 @@
 """Planted bugs of the home: ledger, decisions, terms, journal, recovery. None of this is on the shipped path."""
 
 from collections.abc import Mapping
+from math import inf
 
 import msgspec
 
+from onceward.epoch import ledger
 from onceward.epoch.checkpoint import Checkpoint, Positions
 from onceward.epoch.contract import EpochContext, LastCommit
 from onceward.epoch.coordinator import Attempted
-from onceward.epoch.decisions import Decisions
+from onceward.epoch.decisions import Decisions, Slot
+from onceward.epoch.deeds import Deed
+from onceward.epoch.expected import NEVER, Expected, Held, recorded
 from onceward.epoch.journal import Journal
 from onceward.epoch.ledger import Entry, Ledger
 from onceward.epoch.ports import Batch
 from onceward.epoch.recovery import Known, Recovered
 from onceward.epoch.runner import EpochRunner
+from onceward.epoch.sealed import seal
+from onceward.epoch.storage import Storage
 from onceward.epoch.takeover import TakeOver
 from onceward.epoch.term import Term
-from onceward.proof.simulation.disk import Mount
 
 
-class UnsyncedMount(Mount):
-    """The ledger's writes are there, but a power cut may take them."""
+def writes_fragile(self: Ledger, entry: Entry) -> None:
+    """An entry is there, but a power cut may take it."""
+    self._storage.replace(ledger._name(entry.epoch, entry.term), seal(entry), sync=False)  # noqa: SLF001 - a bug
 
-    def __init__(self, mount: Mount) -> None:
-        super().__init__(mount._disk, mount._enter, mount._step)  # noqa: SLF001 - a bug may look inside
 
-    def replace(self, name: str, data: bytes, *, sync: bool = True) -> None:
-        super().replace(name, data, sync=sync and not name.startswith("ledger/"))
+def believes_at_once(self: Decisions, slots: list[Slot]) -> Entry | None:  # noqa: ARG001 - nothing is synced
+    """What another driver has claimed is believed before it lasts."""
+    return next((slot.decided for slot in slots if slot.decided is not None), None)
 
-    def claim(self, name: str, data: bytes) -> bool:
-        if not name.startswith("decisions/"):
-            return super().claim(name, data)
-        self._step("claim", name)
-        if name in self._disk.files:
-            return False
-        self._disk.put(name, data)
-        return True
 
-    def sync(self, name: str) -> None:
-        if not name.startswith(("ledger/", "decisions/")):
-            super().sync(name)
+def syncs_nothing(*_: object) -> None:
+    """What somebody else wrote counts before it lasts."""
 
 
 class ClosesNothing(Decisions):
@@ -164,11 +160,9 @@ class BelievesTheLog(TakeOver):
         return checkpoint.clear_torn(recovered.committed)
 
 
-class MissingMeansNever(TakeOver):
+def passes_over_births(terms: Storage, deed: Deed, last: Entry | None, upto: float = inf) -> dict[str, Held]:
     """A marker that is gone is taken for one that was never written."""
-
-    def _was_marked(self, recorded: Entry | None) -> bool:
-        return recorded is not None
+    return {sink: held for sink, held in recorded(terms, deed, last, upto).items() if held[1] != NEVER}
 
 
 class DeciderByName(TakeOver):
@@ -177,3 +171,11 @@ class DeciderByName(TakeOver):
     def _roll_forward(self, entry: Entry) -> str:
         kept = {name: part for name, part in entry.sinks.items() if name != "ledger"}
         return super()._roll_forward(msgspec.structs.replace(entry, sinks=kept))
+
+
+class AbortsInDoubt(TakeOver):
+    """What older drivers have left is thrown away before anybody asks whether it is decided."""
+
+    def _find_out(self, checkpoint: Checkpoint, expected: Expected) -> tuple[Recovered, dict[str, LastCommit | None]]:
+        self.coordinator.abort(EpochContext(epoch=10**6, attempt=0))
+        return super()._find_out(checkpoint, expected)

@@ -9,7 +9,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
-from onceward.proof.simulation.driver import Parts
+from onceward.proof.simulation.patching import Patches
 from onceward.proof.simulation.schedule import Schedule, scheduled
 from onceward.proof.simulation.shrink import shrink
 from onceward.proof.simulation.simulate import Run, simulate
@@ -71,20 +71,20 @@ def quick() -> Iterator[None]:
 
 def campaign(
     seeds: Sequence[int],
-    parts: Parts | None = None,
+    patches: Patches | None = None,
     *,
     jobs: int = 1,
     report: Callable[[Tally], None] = lambda _: None,
 ) -> Tally:
     """Every seed, until one breaks a promise; that one is shrunk. The same comes out whatever `jobs` is."""
     tally = Tally()
-    blocks = [(seeds[at : at + BLOCK], parts) for at in range(0, len(seeds), BLOCK)]
+    blocks = [(seeds[at : at + BLOCK], patches) for at in range(0, len(seeds), BLOCK)]
     with closing(in_order(_block, blocks, jobs)) as found:
         for part, broken in found:
             tally.merge(part)
             if broken is not None:
                 with quick():
-                    tally.violation = explain(simulate(scheduled(broken), parts), parts)
+                    tally.violation = explain(simulate(scheduled(broken), patches), patches)
                 break
             report(tally)
     return tally
@@ -104,22 +104,22 @@ def in_order(work: Callable[..., T], tasks: Sequence[tuple[Any, ...]], jobs: int
             pool.shutdown(cancel_futures=True)
 
 
-def _block(seeds: Sequence[int], parts: Parts | None) -> tuple[Tally, int | None]:
+def _block(seeds: Sequence[int], patches: Patches | None) -> tuple[Tally, int | None]:
     """Some seeds, until one breaks a promise; and which."""
     tally = Tally()
     with quick():
         for seed in seeds:
-            run = simulate(scheduled(seed), parts)
+            run = simulate(scheduled(seed), patches)
             tally.add(run)
             if run.violations:
                 return tally, seed
     return tally, None
 
 
-def explain(run: Run, parts: Parts | None) -> Violation:
+def explain(run: Run, patches: Patches | None) -> Violation:
     """Shrink what was found, and tell the shortest one's story."""
     first = next(iter(run.violations))
-    shortest = shrink(run.schedule, lambda schedule: first in simulate(schedule, parts).violations)
+    shortest = shrink(run.schedule, lambda schedule: first in simulate(schedule, patches).violations)
     story: list[str] = []
-    again = simulate(shortest, parts, story)
+    again = simulate(shortest, patches, story)
     return Violation(run.schedule, dict(run.violations), shortest, dict(again.violations), condensed(story))

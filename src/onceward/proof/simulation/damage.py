@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from onceward.epoch.checkpoint import Checkpoint
 from onceward.epoch.recovery import Consent
 from onceward.kafka import marker as markers
-from onceward.proof.simulation.disk import Mount
 from onceward.proof.simulation.lineages import Lineages
 
 if TYPE_CHECKING:
@@ -27,9 +26,11 @@ class Damages:
         self._restores: list[Callable[[], None]] = []
         self._alterations: list[Callable[[], None]] = []
         self._marker = False
+        self.forgot: tuple[str, int] | None = None  # the sink and its epoch, by the last one done
 
     def do(self, kind: str) -> str:
         """Damage something, if there is anything to damage; what, in words."""
+        self.forgot = None
         return {"forget": self._forget, "expire": self._expire, "stranger": self._stranger, "alter": self._alter}[
             kind
         ]()
@@ -41,9 +42,10 @@ class Damages:
         self._restores.clear()
         self.restore_logs()
         if not self._marker:
-            self._simulation.world.unrepaired = False
+            self._simulation.world.people.unrepaired = False
             return None
-        return Consent(trust_ledger=True, in_doubt="committed" if self._newest_is_visible() else "aborted")
+        in_doubt = "committed" if self._newest_is_visible() else "aborted"
+        return Consent(trust_ledger=frozenset({"kafka"}), in_doubt=in_doubt)  # type: ignore[arg-type] # one of the two
 
     def restore_logs(self) -> None:
         """Of old epochs nobody reads the log any more but the judge."""
@@ -59,13 +61,14 @@ class Damages:
         if self._marker and markers.newest(texts) is None:
             return False
         self._marker = False
-        self._simulation.world.unrepaired = bool(self._restores or self._alterations)
+        self._simulation.world.people.unrepaired = bool(self._restores or self._alterations)
         return not self._restores
 
     def _forget(self) -> str:
         for store in self._simulation.stores.values():
-            restore = store.forget()
-            if restore is not None:
+            newest, restore = store.newest(), store.forget()
+            if restore is not None and newest is not None:
+                self.forgot = store.name, newest[1] + self._simulation.shift(newest[0])
                 self._restores.append(restore)
                 return f"{store.name} is set back: its newest commit is gone"
         return ""
@@ -99,14 +102,14 @@ class Damages:
         def restore() -> None:
             """Wherever it is by now: starts rename the folder, and a restore leaves it to the old lineage."""
             for moved in [name for name, data in disk.files.items() if data == altered]:
-                if moved.endswith(f"/offsets/{epoch}"):
+                if moved.endswith(f"/offsets/{epoch}") and not moved.startswith("savepoints/"):
                     disk.put(moved, was)
 
         self._alterations.append(restore)
         return f"positions of epoch {epoch} are altered in the engine's log"
 
     def _checkpoint(self) -> Checkpoint:
-        return Lineages(Mount(self._simulation.world.disk, lambda *_: False, lambda *_: None)).checkpoint
+        return Lineages(self._simulation.world.quiet_mount()).checkpoint
 
     def _newest_is_visible(self) -> bool:
         """Whether readers find rows of the epoch that was planned last: what a person would look for."""

@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from random import Random
 
+from onceward.epoch.storage import claimed
+
 
 class Disk:
     """Files, and what each of them was before its last write that is not synced yet."""
@@ -91,8 +93,8 @@ class Mount:
     As LocalStorage does it: written beside and synced, renamed (others see it), then the folder is synced.
     """
 
-    def __init__(self, disk: Disk, enter: Callable[[str, str], bool], step: Callable[[str, str], None]) -> None:
-        """`enter` is a step that may raise OSError, and answers whether the call is to fail after its effect."""
+    def __init__(self, disk: Disk, enter: Callable[[str, str], str], step: Callable[[str, str], None]) -> None:
+        """`enter` is a step that may raise OSError, and answers what goes wrong after its effect, if anything."""
         self._disk, self._enter, self._step = disk, enter, step
         self._files = disk.files
 
@@ -102,9 +104,9 @@ class Mount:
         return self._files.get(name)
 
     def names(self, folder: str) -> list[str]:
-        """The file names in a folder, sorted."""
+        """The file names in a folder, sorted, without hidden ones."""
         self._step("list", folder)
-        return self._disk.names(folder)
+        return [name for name in self._disk.names(folder) if not name.startswith(".")]
 
     def replace(self, name: str, data: bytes, *, sync: bool = True) -> None:
         """Whole, instead of what was there."""
@@ -118,11 +120,19 @@ class Mount:
 
     def claim(self, name: str, data: bytes) -> bool:
         """Whole, unless there is one."""
-        broken = self._enter("claim", name)
-        if name in self._disk.files:
+        wrong = self._enter("claim", name)
+        mine = bytes(bytearray(data))  # as good as an inode of its own
+
+        def put() -> None:
+            taken = name in self._files
+            if not taken:
+                self._disk.put(name, mine)
+            if taken or wrong == "disk-echo":
+                raise FileExistsError(name)
+
+        if not claimed(put, lambda: self._files[name] is mine):
             return False
-        self._disk.put(name, data)
-        if broken:
+        if wrong == "disk-after":
             raise OSError(f"{name}: claimed, but the disk said no")
         self._step("sync", name)
         self._disk.keep(name)

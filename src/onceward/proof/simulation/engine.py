@@ -6,20 +6,29 @@ starts, and keeps in memory from where the next epoch goes on.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final
 
 import msgspec
 
-from onceward.epoch.checkpoint import Checkpoint, Positions
+from onceward.epoch import query_shape, skips
+from onceward.epoch.checkpoint import Checkpoint, Positions, offsets_of
 from onceward.epoch.contract import EpochContext
 from onceward.epoch.outcome import Outcome, PartitionOutcome, TopicPartition
+from onceward.epoch.places import SourceRecord
+from onceward.epoch.query_shape import OperatorShape, QueryShape
+from onceward.epoch.skips import Skipped
+from onceward.epoch.storage import Storage
 from onceward.proof.history import Row
 from onceward.proof.simulation.world import World
 
-TOPIC: Final = "in"
+TOPIC: Final = "in"  # of every source
 PARTITIONS: Final = 2
+ANOTHER: Final = 1_000  # added to what the other query counts
+OPERATOR: Final = (
+    b'v1\n{"operatorInfo":{"operatorName":"count"},"stateStoreInfo":[{"storeName":"default","numPartitions":1}]}'
+)
 MASK: Final = (1 << 64) - 1
 
 
@@ -45,14 +54,17 @@ class Batch:
         state: Mapping[int, int],
         sinks: Iterable[str],
         before: Mapping[int, int],
+        prepare: Callable[[], None] = lambda: None,
+        query: int = 0,
     ) -> None:
         """`before`: how often each key came before this lineage began, whose state knows nothing of it."""
         self.epoch, self._records, self._state, self._sinks = epoch, records, state, tuple(sinks)
-        self._before = before
+        self._before, self._prepare, self._zero = before, prepare, query * ANOTHER
         self.after: dict[int, int] | None = None  # the state after it, once it was run
 
-    def prepare(self, epoch: int, positions: Positions) -> None:
-        """Nothing is looked up."""
+    def prepare(self, epoch: int, positions: Positions) -> None:  # noqa: ARG002 - nothing is looked up
+        """From now on the state is this query's."""
+        self._prepare()
 
     @contextmanager
     def rows(self, context: EpochContext) -> Iterator[Mapping[str, "Batch"]]:  # noqa: ARG002 - every try alike
@@ -73,8 +85,9 @@ class Batch:
         state = dict(self._state)
         made = []
         for identifier, key in self._records:
-            state[key] = count = state.get(key, 0) + 1
-            made.append(Row(identifier, key, self._before.get(key, 0) + count, self.epoch, term, attempt))
+            state[key] = count = state.get(key, self._zero) + 1
+            number = self._before.get(key, 0) + count - self._zero
+            made.append(Row(identifier, key, number, self.epoch, term, attempt))
         self.after = state
         return made
 
@@ -96,8 +109,9 @@ def of_rows(rows: Iterable[Row], topic: str | None = None, partitions: int = 1) 
 class Engine:
     """What outlives the drivers: the input. Logs and state are on the disk."""
 
-    def __init__(self, seed: int, epochs: int) -> None:
-        self.epochs = epochs
+    def __init__(self, seed: int, epochs: int, sources: int = 1) -> None:
+        """`sources`: one reads both partitions, or two read one each, of topics of the same name in two clusters."""
+        self.epochs, self.sources = epochs, sources
         self._seed = seed
         self.plans = 0
         sizes = [3 + (seed >> 3) % 3, 3 + (seed >> 5) % 3]
@@ -119,28 +133,67 @@ class Engine:
             ends[place] = min(size, begins[place] + arrived)
         return ends
 
-    def counted(self, ends: Mapping[int, int]) -> Counter[int]:
+    def counted(self, ends: Mapping[int, int], left_out: Container[tuple[int, int]] = ()) -> Counter[int]:
         """How often each key came up to there."""
-        return Counter(key for _, key in self.records(dict.fromkeys(range(PARTITIONS), 0), ends))
+        return Counter(key for _, key in self.records(dict.fromkeys(range(PARTITIONS), 0), ends, left_out))
 
-    def records(self, begins: Mapping[int, int], ends: Mapping[int, int]) -> list[tuple[int, int]]:
-        """The input between two positions."""
+    def records(
+        self, begins: Mapping[int, int], ends: Mapping[int, int], left_out: Container[tuple[int, int]] = ()
+    ) -> list[tuple[int, int]]:
+        """The input between two positions, without some."""
         return [
-            record for place in range(PARTITIONS) for record in self.input[TOPIC, place][begins[place] : ends[place]]
+            record
+            for place in range(PARTITIONS)
+            for offset, record in enumerate(self.input[TOPIC, place][begins[place] : ends[place]], begins[place])
+            if (place, offset) not in left_out
         ]
+
+    def texts(self, ends: Mapping[int, int]) -> list[str]:
+        """Each source's positions, spaced as Spark does it."""
+        if self.sources == 1:
+            text = ", ".join([f'"{place}": {end}' for place, end in ends.items()])
+            return [f'{{"{TOPIC}": {{{text}}}}}']
+        return [f'{{"{TOPIC}": {{"0": {end}}}}}' for end in ends.values()]
+
+    def record(self, number: int) -> SourceRecord:
+        """Some record of the input, as a person names it."""
+        place = number % PARTITIONS
+        offset = number // PARTITIONS % len(self.input[TOPIC, place])
+        return SourceRecord(0, TOPIC, place, offset) if self.sources == 1 else SourceRecord(place, TOPIC, 0, offset)
 
 
 class Query:
-    """One driver's run of the engine, in its folder. `shift`: how many epochs the lineages before a reset have had."""
+    """One driver's run of the engine, in its folder. `shift`: how many epochs the lineages before a reset have had.
 
-    def __init__(self, engine: Engine, world: World, folder: str, sinks: Iterable[str], shift: int = 0) -> None:
+    `number`: which query it is. Each reads the other's state without an error, and wrongly.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        world: World,
+        folder: str,
+        sinks: Iterable[str],
+        *,
+        shift: int,
+        number: int,
+        skipped: Iterable[Skipped],
+        passed: Container[tuple[int, int]],
+        notes: Storage,
+    ) -> None:
+        """`passed`: records that older lineages have left out."""
         self._engine, self._world, self._folder, self._sinks = engine, world, folder, tuple(sinks)
-        self._storage = world.mount()
+        self._storage, self._notes = world.mount(), notes
         self._checkpoint = Checkpoint(self._storage, folder, folder)
-        self._shift = shift
-        begins = began(self._checkpoint) if shift else {}
+        self._shift, self._number = shift, number
+        self._left_out = [
+            place_of(source, it.partition, it.offset)
+            for source in range(engine.sources)
+            for it in skips.of_source(skipped, source)
+        ]
+        begins = began(self._checkpoint)
         self._ended: dict[int, int] = {place: begins.get(place, 0) for place in range(PARTITIONS)}  # of the last epoch
-        self._before = engine.counted(self._ended) if shift else Counter[int]()
+        self._before = engine.counted(self._ended, passed)
 
     def open(self) -> int:
         """Read the logs, once: the epoch that comes next."""
@@ -148,6 +201,8 @@ class Query:
         found = self._storage.read(metadata)
         if found is None:
             self._add(metadata, b'{"id":"simulated"}')
+            self._world.disk.put(f"{self._folder}/state/0/_metadata/metadata", OPERATOR)
+            self._world.disk.keep(f"{self._folder}/state/0/_metadata/metadata")
         elif not found.endswith(b"}"):
             raise Unreadable(f"{metadata} is torn")
         planned, done = self._checkpoint.planned(), self._checkpoint.last_finished()
@@ -169,26 +224,27 @@ class Query:
         ends = self._planned
         if ends is None:
             ends = self._engine.plan(epoch + self._shift, self._ended)
-            text = ", ".join([f'"{place}": {end}' for place, end in ends.items()])  # spaced as Spark does it
-            self._add(f"{self._folder}/offsets/{epoch}", f'v1\n{{}}\n{{"{TOPIC}": {{{text}}}}}'.encode())
-        records = self._engine.records(self._ended, ends)
+            self._add(f"{self._folder}/offsets/{epoch}", "\n".join(["v1", "{}", *self._engine.texts(ends)]).encode())
+        records = self._engine.records(self._ended, ends, self._left_out)
         self._ended, self._planned = ends, None
-        return Batch(epoch + self._shift, records, self.state(epoch), self._sinks, self._before)
+        state, runs = self.state(epoch), self._runs
+        return Batch(epoch + self._shift, records, state, self._sinks, self._before, runs, self._number)
 
     def finish(self, epoch: int, batch: Batch) -> None:
         """The state's next version, then the commit log."""
         after = batch.after if batch.after is not None else self.state(epoch)
-        file = self._state_file(epoch + 1)
+        file = state_file(self._folder, epoch + 1)
         self._world.disk.put(file, msgspec.json.encode(after))
         self._world.disk.keep(file)  # Spark does not sync it either; but nobody claims that it survives a power cut
+        self._world.disk.drop(state_file(self._folder, epoch - 1))  # no start goes back that far
         self._add(f"{self._folder}/commits/{epoch}", b"v1\n{}")
 
     def state(self, epoch: int) -> dict[int, int]:
         """How often each key came before an epoch."""
-        return state_of(self._world.disk.files.get(self._state_file(epoch)))
-
-    def _state_file(self, epoch: int) -> str:
-        return f"{self._folder}/state/{epoch}"
+        data = self._world.disk.files.get(state_file(self._folder, epoch))
+        if data is None and epoch > 0:  # of an overtaken driver, whose folder is gone
+            raise Unreadable(f"there is no state of version {epoch}")
+        return msgspec.json.decode(data, type=dict[int, int]) if data is not None else {}
 
     def _add(self, name: str, data: bytes) -> None:
         """As Spark adds to its logs on a local path: looked first, then renamed into place, and not synced."""
@@ -206,16 +262,43 @@ class Query:
         text = self._storage.read(f"{self._folder}/offsets/{epoch}")
         try:
             assert text is not None
-            return {int(place): end for place, end in msgspec.json.decode(text.split(b"\n", 2)[2])[TOPIC].items()}
-        except (AssertionError, IndexError, msgspec.DecodeError) as error:
+            for line in (lines := text.decode().split("\n")[2:]):
+                msgspec.json.decode(line)
+            assert len(lines) == self._engine.sources
+        except (AssertionError, msgspec.DecodeError) as error:
             raise Unreadable(f"offsets/{epoch} cannot be read: {error!r}") from error
+        return ends_of(map(offsets_of, lines))
+
+    def _runs(self) -> None:
+        query_shape.write(self._notes, shape_of(self._number))
+
+
+def state_file(folder: str, version: int) -> str:
+    """As the engine names a snapshot of its state."""
+    return f"{folder}/state/0/0/{version}.snapshot"
+
+
+def shape_of(number: int) -> QueryShape:
+    """What the home knows of a query."""
+    return QueryShape(operators=[OperatorShape(name="count", keys=["key int"], details=[f"from {number}"])])
+
+
+def place_of(source: int, partition: int, offset: int) -> tuple[int, int]:
+    """The place's number in the input, and the offset."""
+    return source + partition, offset
+
+
+def ends_of(sources: Iterable[Mapping[TopicPartition, int]]) -> dict[int, int]:
+    """Positions of each source, by the place's number in the input."""
+    return {source + place.partition: at for source, found in enumerate(sources) for place, at in found.items()}
 
 
 def began(checkpoint: Checkpoint) -> dict[int, int]:
-    """Where the first epoch of a lineage begins, as its source has it noted."""
-    return {place.partition: offset for place, offset in checkpoint.initial().items()}
+    """Where the first epoch of a lineage begins, as its sources have it noted."""
+    return ends_of(checkpoint.begins_of_sources(0))
 
 
 def state_of(data: bytes | None) -> dict[int, int]:
-    """The state as the engine writes it."""
-    return msgspec.json.decode(data, type=dict[int, int]) if data is not None else {}
+    """How often each key came, from the state as the engine writes it, whichever query it is of."""
+    found = msgspec.json.decode(data, type=dict[int, int]) if data is not None else {}
+    return {key: count % ANOTHER for key, count in found.items()}

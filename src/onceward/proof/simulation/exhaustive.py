@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
 from onceward.proof.simulation.campaign import Violation, explain, in_order, quick
-from onceward.proof.simulation.driver import Parts
 from onceward.proof.simulation.model import Model
 from onceward.proof.simulation.moments import Other, Start
+from onceward.proof.simulation.patching import Patches, patched
 from onceward.proof.simulation.schedule import BY_NAME, Schedule
 from onceward.proof.simulation.simulate import simulate
 from onceward.proof.simulation.story import condensed
@@ -86,9 +86,9 @@ class Agenda(Generic[T]):
 class Visitor:
     """Depth first, from one kind of pipeline."""
 
-    def __init__(self, schedule: Schedule, parts: Parts | None = None) -> None:
-        self.schedule, self.parts, self.census = schedule, parts, Census()
-        self.model = Model(schedule, parts or Parts(), self)
+    def __init__(self, schedule: Schedule, patches: Patches | None = None) -> None:
+        self.schedule, self.patches, self.census = schedule, patches, Census()
+        self.model = Model(schedule, patches or {}, self)
         self._known: dict[bytes, tuple[tuple[int, int], ...]] = {}
         self._starts = Agenda[Start]()
         self._plans = Agenda[tuple[Other, ...]]()
@@ -135,14 +135,14 @@ class Visitor:
         late = tuple(message.arrives(world.clock) for message in world.pending)
         schedule = Schedule(self.schedule.seed, self.schedule.shape, tuple(sorted((*world.faults, *late))))
         story: list[str] = []
-        run = simulate(schedule, self.parts, story)
+        run = simulate(schedule, self.patches, story)
         if run.violations:
-            return explain(run, self.parts)
+            return explain(run, self.patches)
         return Violation(schedule, broken, schedule, broken, condensed(story))
 
 
 def visit_all(
-    parts: Parts | None = None,
+    patches: Patches | None = None,
     bounds: tuple[Bound, ...] = SHORT,
     *,
     jobs: int = 1,
@@ -150,7 +150,7 @@ def visit_all(
 ) -> Census:
     """Every kind of pipeline, until a promise is broken. The same comes out whatever `jobs` is."""
     census = Census()
-    with closing(in_order(_visit, [(schedule, parts, bounds) for schedule in MODELS], jobs)) as found:
+    with closing(in_order(_visit, [(schedule, patches, bounds) for schedule in MODELS], jobs)) as found:
         for part in found:
             census.merge(part)
             if census.violation is not None:
@@ -159,8 +159,8 @@ def visit_all(
     return census
 
 
-def _visit(schedule: Schedule, parts: Parts | None, bounds: tuple[Bound, ...]) -> Census:
-    with quick():
-        visitor = Visitor(schedule, parts)
+def _visit(schedule: Schedule, patches: Patches | None, bounds: tuple[Bound, ...]) -> Census:
+    with quick(), patched(patches or {}):
+        visitor = Visitor(schedule, patches)
         visitor.visit(bounds)
     return visitor.census

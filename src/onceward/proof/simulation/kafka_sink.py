@@ -13,7 +13,6 @@ from onceward.epoch.contract import EpochContext
 from onceward.epoch.outcome import Outcome, Span, TopicPartition
 from onceward.kafka.codes import Meaning, code
 from onceward.kafka.sender import IdentityLost, SequenceBroken
-from onceward.kafka.transactor import Transactor
 from onceward.kafka.wire import AnswerLost, Wire
 from onceward.proof.history import Row
 from onceward.proof.simulation.broker import Place
@@ -31,10 +30,9 @@ Produced = tuple[Place, int, list[Row]]
 class SimulatedKafkaSink(TransactionalKafka):
     """One transaction per epoch."""
 
-    def __init__(self, world: World, wire: MemoryWire, transactor: type[Transactor] = Transactor) -> None:
+    def __init__(self, world: World, wire: MemoryWire) -> None:
         super().__init__(cast("Wire", wire), TOPIC, 60_000, clock=world.time, sleep=world.sleep)
         self.world, self.network = world, wire
-        self.transactor_kind = transactor
         self.spans: dict[TopicPartition, Span] = {}  # of the try
 
     def write(self, context: EpochContext, rows: Batch) -> Outcome:

@@ -7,16 +7,17 @@ from typing import Final
 
 import msgspec
 
-from onceward.epoch import deeds
+from onceward.epoch import deeds, skips
 from onceward.epoch import term as terms
-from onceward.epoch.checkpoint import Checkpoint, TornEntry
+from onceward.epoch.checkpoint import Checkpoint, TornEntry, offsets_of
 from onceward.epoch.deeds import Deed
 from onceward.epoch.home import Home
-from onceward.epoch.ledger import DONE, Ledger
+from onceward.epoch.ledger import DONE, Entry, Ledger
 from onceward.epoch.outcome import TopicPartition
 from onceward.errors import LedgerCorrupt, OncewardError
 from onceward.proof.history import LedgerLine, Place
 from onceward.proof.simulation.disk import Mount
+from onceward.proof.simulation.engine import TOPIC, ends_of, place_of
 from onceward.snapshot.histories import boundaries_of
 
 DECISION: Final = re.compile(r"(?:.*/)?decisions/(\d{12})-\d{6}\.json")
@@ -28,7 +29,7 @@ class Lineages:
     def __init__(self, storage: Mount) -> None:
         self._storage = storage
         self._home = Home(storage, "home", "home")
-        self.deeds = _all(storage)
+        self.deeds, self._dropped = _all(storage)
         self._shifts = _shifts(self.deeds)
 
     def shift_of(self, lineage: str) -> int:
@@ -59,11 +60,15 @@ class Lineages:
             found = {epoch: ends for epoch, ends in found.items() if epoch <= self._base(deed)}
             room, shift = self._home.of_lineage(deed), self.shift_of(deed.lineage)
             checkpoint = Checkpoint.newest(room)
+            if deed.lineage in self._dropped:  # what is there now was written by somebody who is overtaken
+                ledger = Ledger(room.storage, self._boundaries(deed), deed.lineage)
+                ended = {e.epoch: e.positions for e in ledger.newest(100) if e.phase == DONE and e.positions}
+                found.update({epoch + shift: _ends(texts) for epoch, texts in ended.items()})
+                continue
             for name in room.storage.names(f"{checkpoint.folder}/offsets"):
                 with suppress(TornEntry):  # only a bug leaves one at the end, and then an epoch is missing here
                     read = checkpoint.read(int(name))
-                    ends = {(*place,): end for place, end in read.kafka.items()} if read is not None else {}
-                    found[int(name) + shift] = ends
+                    found[int(name) + shift] = _ends(read.texts) if read is not None else {}
         return found
 
     def ledger(self) -> tuple[LedgerLine, ...]:
@@ -78,8 +83,12 @@ class Lineages:
                 for e in entries:
                     rows = {name: part.rows for name, part in e.sinks.items()}
                     at = e.epoch + shift
-                    found[at] = LedgerLine(at, e.term, e.phase, rows, _plain(stood.get(e.epoch, {})))
+                    found[at] = LedgerLine(at, e.term, e.phase, rows, _plain(stood.get(e.epoch, {})), _skipped(e))
         return tuple(found[epoch] for epoch in sorted(found))
+
+    def passed(self) -> frozenset[tuple[int, int]]:
+        """Records that epochs have left out, as place and offset."""
+        return frozenset((place[1], offset) for line in self.ledger() for place, offset in line.skipped)
 
     def decisions(self, files: Mapping[str, bytes]) -> tuple[tuple[int, int], ...]:
         """Epoch and term of each, by the lineage that counts for it: what an older one decided after that is over."""
@@ -116,6 +125,16 @@ def _plain(offsets: Mapping[TopicPartition, tuple[int, ...]]) -> dict[Place, tup
     return {(*place,): found for place, found in offsets.items()}
 
 
+def _ends(texts: list[str]) -> dict[Place, int]:
+    return {(TOPIC, place): end for place, end in ends_of(map(offsets_of, texts)).items()}
+
+
+def _skipped(entry: Entry) -> frozenset[tuple[Place, int]]:
+    found = (skips.parse(text) for text in entry.skipped)
+    places = [place_of(source or 0, partition, offset) for source, _, partition, offset in found]
+    return frozenset(((TOPIC, place), offset) for place, offset in places)
+
+
 def decided(files: Mapping[str, bytes]) -> list[str]:
     """The slots with a decision, of all lineages, oldest epoch first."""
     slots = [name for name in files if DECISION.fullmatch(name) and b'"decided":null' not in files[name]]
@@ -127,15 +146,17 @@ def epoch_of(slot: str) -> int:
     return int(slot.rpartition("/")[2][:12])
 
 
-def _all(storage: Mount) -> list[Deed]:
-    """Those that came to be in force, in their order."""
+def _all(storage: Mount) -> tuple[list[Deed], set[str]]:
+    """Those that came to be in force, in their order; and which of them have ended for good."""
     found = [first] if (first := deeds.first(storage)) is not None and not first.folder else []
+    dropped = set[str]()
     for name in storage.names(deeds.FOLDER):
         if name.endswith(".lineage"):
             with suppress(OncewardError):  # a damaged slot: every driver has said so by then
                 slot = deeds.read(storage, int(name.partition(".")[0]))
                 found += [slot.deed] if slot.deed is not None else []
-    return found
+                dropped |= {found[-1].lineage} if slot.ended is not None else set()
+    return found, dropped
 
 
 def _shifts(found: list[Deed]) -> dict[str, int]:

@@ -11,12 +11,13 @@ from itertools import permutations
 
 from onceward.proof.checkers.ending import EXPECTED, no_false_alarm
 from onceward.proof.history import Began, Ended, History, Observed
-from onceward.proof.simulation.driver import PIPELINE, Parts
+from onceward.proof.simulation.driver import PIPELINE
 from onceward.proof.simulation.fibres import Killed
 from onceward.proof.simulation.moments import CountedDisk, Message, Met, Other, Search, Start, digest
+from onceward.proof.simulation.patching import Patches
 from onceward.proof.simulation.schedule import Fault, Schedule
 from onceward.proof.simulation.simulate import Simulation
-from onceward.proof.simulation.world import MAX_DRIVERS, MAX_STEPS, TRANSACTION_TIMEOUT_S, Driver, World
+from onceward.proof.simulation.world import BEGAN, MAX_DRIVERS, MAX_STEPS, TRANSACTION_TIMEOUT_S, Driver, World
 
 
 class ModelWorld(World):
@@ -38,7 +39,7 @@ class ModelWorld(World):
         self.silent = ""  # the last request, if it had no answer
         self.answers = b""  # all that a driver learns which does not follow from its start and its own doing
         self.touched = 0  # calls to broker and stores
-        self.now = self._waited = 0.0
+        self.now, self._waited = BEGAN, 0.0
         self._looked, self._could_die = -1, object()
         self._current = Driver(start.driver, self.body)
 
@@ -150,9 +151,9 @@ class Model(Simulation):
 
     world: ModelWorld
 
-    def __init__(self, schedule: Schedule, parts: Parts, search: Search) -> None:
+    def __init__(self, schedule: Schedule, patches: Patches, search: Search) -> None:
         world = ModelWorld(schedule)
-        super().__init__(world, parts)
+        super().__init__(world, patches)
         world.disk, world.model, world.search = CountedDisk(), self, search
         self.search = search
         self._far_away: tuple[int, bytes] = (-1, b"")

@@ -3,16 +3,24 @@
 A seed makes a schedule, and a schedule without some of its faults is a schedule again: that is what shrinking needs.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Final, NamedTuple
 
-# Who runs: kill (the process), power (the machine: unsynced writes go), pause (a zombie), resume, switch, start.
-# Restore: the driver that runs is killed or paused, and the next one begins with a savepoint, fresh or old; of four,
-# one resets the home instead.
-CONTROL: Final = ("kill", "power", "pause", "resume", "switch", "start", "restore")
-DISK: Final = ("disk-before", "disk-after")  # an error of the home's file system, without or with the effect
+from onceward.epoch.contract import Guarantee
+from onceward.savepoint.retaining import Retain
+
+Dice = Callable[[], float]
+
+# The driver that runs is killed or paused, and the next one is started in another way: with a savepoint, fresh or old
+# (of four, one resets the home instead), over other sinks, with another query, or to skip a record.
+OTHERWISE: Final = ("restore", "sinks", "query", "skip")
+# Who runs: kill (the process), power (the machine: unsynced writes go), pause (a zombie), resume, switch, start, stop
+# (as asked, to make a savepoint or not), saver (a process that makes a savepoint beside the drivers).
+CONTROL: Final = ("kill", "power", "pause", "resume", "switch", "start", "stop", "saver", *OTHERWISE)
+# An error of the home's file system, without or with the effect; an answer that it lost, and asked for again.
+DISK: Final = ("disk-before", "disk-after", "disk-echo")
 SINK: Final = ("sink-before", "sink-after", "task")  # an error of a store; a task that dies and lives on as a zombie
 NETWORK: Final = ("lose-request", "lose-answer", "delay", "duplicate", "hold", "timeout")
 # Those who forget and those who lie: a store set back by its newest epoch, the group's offsets expired, a stranger's
@@ -91,6 +99,17 @@ class Schedule:
     faults: tuple[Fault, ...] = ()
     epochs: int = 3
     max_producer_epoch: int = 32_767
+    guarantee: Guarantee = Guarantee.EXACTLY_ONCE
+    sources: int = 1  # 2: each reads a topic of the same name, in a cluster of its own
+    retain: Retain = "always"
+    waits: bool = False  # odd drivers wait until nobody drives the home; else every start fences whoever does
+
+    @property
+    def traits(self) -> frozenset[str]:
+        """What happens in it, and how it differs from the others."""
+        differs = {"two clusters": self.sources > 1, "not retained": self.retain != "always", "waits": self.waits}
+        others = {trait for trait, does in differs.items() if does}
+        return frozenset({*(fault.kind for fault in self.faults), self.guarantee.value, *others})
 
 
 def scheduled(seed: int) -> Schedule:
@@ -128,7 +147,81 @@ def scheduled(seed: int) -> Schedule:
     if dice() < 0.06:  # the home is reset while a driver sleeps before its decision, and wakes meanwhile or soon after
         step = int(dice() * shape.span)
         faults += [Fault(step, "restore", RESET_ASIDE), Fault(step + 20 + int(dice() * 60), "resume")]
-    return Schedule(seed, shape, tuple(sorted(faults)), max_producer_epoch=5 if small else 32_767)
+    schedule = Schedule(seed, shape, tuple(sorted(faults)), max_producer_epoch=5 if small else 32_767)
+    while dice() < 0.2:
+        schedule = _THEMES[int(dice() * len(_THEMES))](schedule, dice)
+    return schedule
+
+
+# What most schedules do not have: each theme makes a schedule another one.
+
+
+def _weaker(schedule: Schedule, dice: Dice) -> Schedule:
+    """At-least-once or at-most-once. Whoever forgets or lies is noticed under exactly-once alone."""
+    if schedule.shape.kafka:
+        return schedule
+    guarantee = Guarantee.AT_MOST_ONCE if dice() < 0.7 else Guarantee.AT_LEAST_ONCE
+    faults = tuple(fault for fault in schedule.faults if fault.kind not in DAMAGE)
+    return _more(replace(schedule, guarantee=guarantee, faults=faults), dice, "restore", 1)
+
+
+def _other_sinks(schedule: Schedule, dice: Dice) -> Schedule:
+    return _more(schedule, dice, "sinks", 1 + int(dice() * 3))
+
+
+def _other_query(schedule: Schedule, dice: Dice) -> Schedule:
+    return _more(schedule, dice, "query", 1 + int(dice() * 2))
+
+
+def _not_retained(schedule: Schedule, dice: Dice) -> Schedule:
+    """A checkpoint is dropped when its driver ends, while others wait for that."""
+    schedule = replace(schedule, retain="never" if dice() < 0.7 else "on-failure", waits=dice() < 0.7)
+    return _more(_more(schedule, dice, "start", 1), dice, "stop", int(dice() * 3))
+
+
+def _waiting(schedule: Schedule, dice: Dice) -> Schedule:
+    return _more(replace(schedule, waits=True), dice, "start", 1 + int(dice() * 2))
+
+
+def _two_clusters(schedule: Schedule, dice: Dice) -> Schedule:
+    return _more(_skipping(replace(schedule, sources=2), dice), dice, "restore", 1, 48)
+
+
+def _skipping(schedule: Schedule, dice: Dice) -> Schedule:
+    return _more(schedule, dice, "skip", 1 + int(dice() * 2))
+
+
+def _savers(schedule: Schedule, dice: Dice) -> Schedule:
+    """Several at once, which take turns with the driver and each other."""
+    schedule = _more(schedule, dice, "saver", 1 + int(dice() * 3))
+    return _more(schedule, dice, "switch", 4 + int(dice() * 12))
+
+
+def _all_forget(schedule: Schedule, dice: Dice) -> Schedule:
+    """Kafka forgets, and while a person starts a driver that goes on without its word, a store does."""
+    if not schedule.shape.kafka or not schedule.shape.stores:
+        return schedule
+    step = int(dice() * schedule.shape.span)
+    second = step + 40 + int(dice() * 100)
+    found = [Fault(step, "expire"), Fault(step + 1 + int(dice() * 9), "kill"), Fault(second, "forget")]
+    return replace(schedule, faults=tuple(sorted((*schedule.faults, *found))))
+
+
+def _lost_answers(schedule: Schedule, dice: Dice) -> Schedule:
+    return _more(schedule, dice, "disk-echo", 1 + int(dice() * 2))
+
+
+def _more(schedule: Schedule, dice: Dice, kind: str, count: int, least: int = 0) -> Schedule:
+    """More faults of a kind, whose arguments are from `least` on."""
+    span = schedule.shape.span * 1.2
+    found = [Fault(int(dice() * span), kind, least + int(dice() * (64 - least))) for _ in range(count)]
+    return replace(schedule, faults=tuple(sorted((*schedule.faults, *found))))
+
+
+_THEMES: Final = (
+    _weaker, _weaker, _other_sinks, _other_sinks, _other_query, _not_retained, _waiting, _two_clusters, _skipping,
+    _savers, _savers, _lost_answers, _all_forget,
+)  # fmt: skip
 
 
 def _applies(kind: str, shape: Shape) -> bool:
@@ -138,7 +231,7 @@ def _applies(kind: str, shape: Shape) -> bool:
 
 
 def _choices(shape: Shape) -> tuple[list[str], list[int]]:
-    kinds = [kind for kind in FAULTS if _applies(kind, shape)]
+    kinds = [kind for kind in FAULTS if kind in _WEIGHTS and _applies(kind, shape)]
     return kinds, [_WEIGHTS[kind] for kind in kinds]
 
 

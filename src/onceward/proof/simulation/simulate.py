@@ -1,34 +1,42 @@
 """One schedule from beginning to end: builds the world, runs it, reads it, and lets the checkers judge."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from onceward.epoch import deeds
+from onceward.epoch.checkpoint import Checkpoint, offsets_of
+from onceward.epoch.contract import Guarantee
 from onceward.epoch.home import Home
-from onceward.errors import HomeMismatch, SavepointUnusable
+from onceward.epoch.term import Holder
+from onceward.errors import HomeMismatch, OncewardError, SavepointUnusable
 from onceward.kafka import marker as markers
 from onceward.proof.checkers import judge
-from onceward.proof.history import History, LogBatch, Observed, Part, Place, Row
+from onceward.proof.history import Began, History, LogBatch, Observed, Part, Place, Row
 from onceward.proof.simulation.broker import Broker
 from onceward.proof.simulation.damage import Damages
 from onceward.proof.simulation.disk import Mount
-from onceward.proof.simulation.driver import PIPELINE, Parts, drive
-from onceward.proof.simulation.engine import Engine, began, state_of
+from onceward.proof.simulation.driver import PIPELINE, Life, holder_of, save
+from onceward.proof.simulation.engine import Engine, began, ends_of, state_file, state_of
 from onceward.proof.simulation.kafka_sink import PARTITIONS, SimulatedKafkaSink
 from onceward.proof.simulation.kafka_sink import TOPIC as OUT
 from onceward.proof.simulation.lineages import Lineages
 from onceward.proof.simulation.partition import PartitionLog
+from onceward.proof.simulation.patching import Patches, patched
+from onceward.proof.simulation.people import Doors
 from onceward.proof.simulation.schedule import Schedule
-from onceward.proof.simulation.store import Store, StoreSink
+from onceward.proof.simulation.store import PlainSink, Store, StoreSink
 from onceward.proof.simulation.wire import MemoryWire
-from onceward.proof.simulation.world import Driver, World
+from onceward.proof.simulation.world import GONE, Driver, World
 from onceward.savepoint.creating import create
+from onceward.savepoint.manifest import CHECKPOINT, load
+from onceward.savepoint.place import SAVEPOINTS
 from onceward.savepoint.place import Place as SavepointPlace
+from onceward.savepoint.verifying import verify
 
 if TYPE_CHECKING:
     from onceward.epoch.contract import TwoPhaseCommitSink
-    from onceward.epoch.storage import Storage
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,33 +54,42 @@ class Run:
 class Simulation:
     """A world with a pipeline in it."""
 
-    def __init__(self, world: World, parts: Parts) -> None:
+    def __init__(self, world: World, patches: Patches) -> None:
         schedule, self.world = world.schedule, world
-        self.parts = parts
-        self.engine = Engine(schedule.seed, schedule.epochs)
+        self.patches = patches
+        self.engine = Engine(schedule.seed, schedule.epochs, schedule.sources)
         # A user may give a sink any name, also one that is a word of ours.
         names = ["ledger", "decider"][: schedule.shape.stores]
-        self.stores: dict[str, Store] = {name: (parts.store or Store)(name) for name in names}
+        self.stores: dict[str, Store] = {name: Store(name) for name in names}
         self.broker: Broker | None = None
         self._look: tuple[object, ...] = ()
         self._seen: dict[Place, tuple[int, tuple[Part, ...]]] = {}  # the last look, and how much there was then
         self.savepoint = ""  # the newest one's name
         self._shifts: dict[str, int] = {}
-        world.body = self._drive
-        world.save, world.newest_savepoint = self._save, self._newest_savepoint
+        self._changes_sinks = any(fault.kind == "sinks" for fault in schedule.faults)
+        world.body, world.saver = self._drive, self._make
         world.observe = self.observe
         world.finished = self._finished
         self._damages = Damages(self)
-        world.damage, world.repair = self._damages.do, self._damages.repair
+        world.damage, world.forgot = self._damages.do, lambda: self._damages.forgot
+        world.people.doors = Doors(
+            save=self._save,
+            has_savepoint=lambda: self.savepoint != "",
+            repair=self._damages.repair,
+            finished=self._finished,
+            choose_sinks=self._choose_sinks,
+            sinks_of_last=self._sinks_of_last,
+        )
         if schedule.shape.kafka:
-            broker = self.broker = (parts.broker or Broker)(schedule.max_producer_epoch)
+            broker = self.broker = Broker(schedule.max_producer_epoch)
             broker.create(OUT, PARTITIONS)
             world.time_out = lambda: "the broker aborts the open transaction" if broker.time_out(PIPELINE) else ""
             world.hold, world.release = self._hold, self._release
 
     def run(self) -> Run:
         """Everything, to the end."""
-        self.world.run()
+        with patched({**self._processes(), **self.patches}):
+            self.world.run()
         world = self.world
         history, found = self.end()
         return Run(world.schedule, history, found, world.clock, len(world.drivers), frozenset(world.reached))
@@ -88,7 +105,7 @@ class Simulation:
 
     def observe(self) -> None:
         """A look from outside; while something is damaged, what is seen proves nothing."""
-        if self.world.unrepaired and not self._damages.over():
+        if self.world.people.unrepaired and not self._damages.over():
             return
         visible: dict[str, dict[Place, tuple[Part, ...]]] = {
             name: {(name, 0): self._parts((name, 0), len(store.rows), store)} for name, store in self.stores.items()
@@ -102,9 +119,9 @@ class Simulation:
             }
             held = self.broker.groups.get(PIPELINE)
             if held is not None and held.committed:
-                group = {place: offset for place, (offset, _) in held.committed.items()}
+                group = self._group()
                 found = markers.newest(text for _, text in held.committed.values())
-                marker = found.epoch + self._shift(found.lineage) if found is not None else None
+                marker = found.epoch + self.shift(found.lineage) if found is not None else None
         look = (settled, self._decided(marker), visible, group, marker)
         if look != self._look:  # else it would show nothing that the one before did not
             self._look = look
@@ -122,8 +139,7 @@ class Simulation:
         if self.broker is not None:
             sinks["kafka"] = {place: tuple(_rows(log)) for place, log in self.broker.logs.items()}
             log = {place: _raw(self.broker, place) for place in self.broker.logs}
-            held = self.broker.groups.get(PIPELINE)
-            group = {place: offset for place, (offset, _) in held.committed.items()} if held is not None else {}
+            group = self._group() if not self.world.people.unrepaired else None
         return History(
             events=tuple(self.world.events),
             input=self.engine.input,
@@ -135,27 +151,92 @@ class Simulation:
             decisions=lineages.decisions(self.world.disk.files),
             state=self._state(lineages),
             left_behind=tuple(self._left_behind()),
+            guarantee=self.world.schedule.guarantee,
+            expected=self._expected(),
+            savepoints=(*self.world.spoilt, *self._broken_savepoints()),
         )
 
     def _drive(self, driver: Driver) -> None:
+        exactly_once = self.world.schedule.guarantee is Guarantee.EXACTLY_ONCE
+        of_store = StoreSink if exactly_once else PlainSink
+        there = self.world.people.sinks
         sinks: dict[str, TwoPhaseCommitSink] = {
-            name: (self.parts.store_sink or StoreSink)(self.world, store) for name, store in self.stores.items()
+            name: of_store(self.world, store) for name, store in self.stores.items() if there is None or name in there
         }
-        if self.broker is not None:
-            kind = self.parts.kafka_sink or SimulatedKafkaSink
-            arguments = (self.parts.transactor,) if self.parts.transactor is not None else ()
-            sinks["kafka"] = kind(self.world, MemoryWire(self.world, self.broker), *arguments)
-        drive(self.world, driver, self.parts, self.engine, sinks)
+        if self.broker is not None and (there is None or "kafka" in there):
+            sinks["kafka"] = SimulatedKafkaSink(self.world, MemoryWire(self.world, self.broker))
+        Life(self.world, driver, self.engine, sinks, lambda: self.savepoint).live()
 
-    def _state(self, lineages: Lineages) -> Mapping[int, int]:
-        """At the end; of what came before a reset the state knows nothing, so that is added."""
+    def _make(self, driver: Driver) -> None:
+        save(self.world, f"made-by-{driver.number}")
+
+    def _processes(self) -> Patches:
+        """Who this process is, and who is provably gone: only one of the same machine."""
+
+        def this_process(_: str, term: int) -> Holder:
+            return holder_of(self.world.current.number, term)
+
+        def is_gone(holder: Holder) -> bool:
+            drivers = self.world.drivers
+            here = holder_of(self.world.current.number, 0).machine == holder.machine
+            return here and drivers[holder.pid - 1].state is GONE
+
+        return {"onceward.savepoint.creating:this_process": this_process, "onceward.holding:is_gone": is_gone}
+
+    def _choose_sinks(self, number: int) -> frozenset[str]:
+        """Some of them; one at least."""
+        names = [*self.stores, *(["kafka"] if self.broker is not None else [])]
+        mask = 1 + number % (2 ** len(names) - 1)
+        return frozenset(name for at, name in enumerate(names) if mask >> at & 1)
+
+    def _sinks_of_last(self) -> frozenset[str]:
+        """Of the driver that recovered last."""
+        began = [event for event in self.world.events if isinstance(event, Began)]
+        return max(began, key=lambda event: event.term).sinks if began else frozenset()
+
+    def _group(self) -> dict[Place, int] | None:
+        """The group's offsets. Of topics of one name in two clusters it knows one place, which says nothing here."""
+        assert self.broker is not None
+        held = self.broker.groups.get(PIPELINE)
+        if self.engine.sources > 1:
+            return None
+        return {place: offset for place, (offset, _) in held.committed.items()} if held is not None else {}
+
+    def _expected(self) -> frozenset[str]:
+        """What people may be told for what they do."""
+        told = {"sinks": {"ConfigurationError"}, "query": {"QueryChanged"}, "skip": {"SkipRefused"}}
+        found = {how for fault in self.world.schedule.faults for how in told.get(fault.kind, ())}
+        return frozenset(found | ({"CheckpointDropped"} if self.world.schedule.retain != "always" else set()))
+
+    def _broken_savepoints(self) -> Iterator[str]:
+        storage = self._quiet_mount()
+        for name in storage.names(SAVEPOINTS):
+            place = SavepointPlace.within(Home(storage, "home", "home"), name)
+            try:
+                saved = load(place)
+                verify(place)
+            except OncewardError as error:
+                yield f"savepoint {name}: {error}"
+                continue
+            inside = f"{SAVEPOINTS}/{name}/{CHECKPOINT}"
+            ends = ends_of(map(offsets_of, saved.entry.positions))
+            begins = began(Checkpoint(storage, inside, inside))
+            passed = Lineages(storage).passed()
+            wanted = self.engine.counted(ends, passed) - self.engine.counted({0: 0, 1: 0, **begins}, passed)
+            held = state_of(self.world.disk.files.get(state_file(inside, saved.epoch + 1)))
+            if held != dict(wanted):
+                yield f"savepoint {name} of epoch {saved.epoch} holds the state {held}, its input gives {dict(wanted)}"
+
+    def _state(self, lineages: Lineages) -> Mapping[int, int] | None:
+        """At the end, unless it was dropped; of what came before a reset the state knows nothing, so that is added."""
         shift = lineages.in_force
-        found = state_of(self.world.disk.files.get(f"{lineages.folder}/state/{self.engine.epochs - shift}"))
-        if not shift:
-            return found
-        return self.engine.counted(began(lineages.checkpoint)) + Counter(found)
+        if deeds.ended(self._quiet_mount()) is not None:
+            return None
+        found = state_of(self.world.disk.files.get(state_file(lineages.folder, self.engine.epochs - shift)))
+        begins = {0: 0, 1: 0, **began(lineages.checkpoint)}
+        return self.engine.counted(begins, lineages.passed()) + Counter(found)
 
-    def _shift(self, lineage: str) -> int:
+    def shift(self, lineage: str) -> int:
         if lineage not in self._shifts:
             self._shifts[lineage] = Lineages(self._quiet_mount()).shift_of(lineage)
         return self._shifts[lineage]
@@ -163,6 +244,8 @@ class Simulation:
     def _finished(self) -> bool:
         lineages = Lineages(self._quiet_mount())
         last = self.engine.epochs - 1 - lineages.in_force
+        if (ended := deeds.ended(self._quiet_mount())) is not None:
+            return ended.epoch >= last
         return last < 0 or f"{lineages.folder}/commits/{last}" in self.world.disk.files
 
     def _save(self) -> str:
@@ -176,13 +259,8 @@ class Simulation:
             )
         except (SavepointUnusable, HomeMismatch) as reason:  # too early
             return str(reason)
-        self.savepoint, self.world.saved = made.name, True
+        self.savepoint = made.name
         return made.name
-
-    def _newest_savepoint(self, storage: "Storage") -> SavepointPlace | None:
-        """What the person who starts this driver restores, if anything; once."""
-        asked, self.world.restoring = self.world.restoring and self.savepoint != "", False
-        return SavepointPlace.within(Home(storage, "home", "home"), self.savepoint) if asked else None
 
     def _hold(self) -> bool:
         assert self.broker is not None
@@ -202,13 +280,16 @@ class Simulation:
         return seen[1]
 
     def _decided(self, marker: int | None) -> frozenset[int]:
-        if self.broker is not None:
+        if self.broker is not None and not self._changes_sinks:
             return frozenset(range(marker + 1)) if marker is not None else frozenset()
-        return Lineages(self._quiet_mount()).decided(self.world.disk.files)
+        by_marker = range(marker + 1) if marker is not None else range(0)
+        return Lineages(self._quiet_mount()).decided(self.world.disk.files) | frozenset(by_marker)
 
     def _left_behind(self) -> list[str]:
-        found = [f"{name} still has {which} staged" for name, store in self.stores.items() for which in store.staged]
-        if self.broker is not None:
+        there = self._sinks_of_last()
+        stores = [store for name, store in self.stores.items() if name in there]
+        found = [f"{store.name} still has {which} staged" for store in stores for which in store.staged]
+        if self.broker is not None and "kafka" in there:
             found += [
                 f"transaction of {name} is {held.state}"
                 for name, held in self.broker.transactions.items()
@@ -225,9 +306,9 @@ class Simulation:
         return self.world.quiet_mount()
 
 
-def simulate(schedule: Schedule, parts: Parts | None = None, story: list[str] | None = None) -> Run:
-    """Run a schedule; `parts` replaces pieces of the drivers, `story` is filled with what happens."""
-    return Simulation(World(schedule, story=story), parts or Parts()).run()
+def simulate(schedule: Schedule, patches: Patches | None = None, story: list[str] | None = None) -> Run:
+    """Run a schedule; `patches` replaces pieces of the production code, `story` is filled with what happens."""
+    return Simulation(World(schedule, story=story), patches or {}).run()
 
 
 def _rows(where: Store | PartitionLog) -> list[Row]:

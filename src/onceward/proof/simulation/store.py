@@ -90,6 +90,41 @@ class Store:
             del self.staged[which]
 
 
+class PlainSink(TwoPhaseCommitSink):
+    """What a store gets under weaker guarantees: rows, at once."""
+
+    def __init__(self, world: World, store: Store) -> None:
+        self.world, self.store = world, store
+
+    def last_commit(self) -> None:
+        """Nobody asks."""
+
+    def begin(self, context: EpochContext) -> None:
+        """Nothing is staged."""
+
+    def write(self, context: EpochContext, rows: Batch) -> Outcome:
+        """Visible from here on, also where the answer is lost."""
+        made = rows.computed(self.owner.term, context.attempt)
+        mode = self.world.enter_sink("publish", self.store.name)
+        if mode != "sink-before":
+            self.store.rows += made
+        if mode:
+            raise SinkUnreachable(f"{self.store.name}: no answer")
+        return of_rows(made)
+
+    def pre_commit(self, context: EpochContext, outcome: Outcome) -> Committable:  # noqa: ARG002 - there is no vote
+        return {"version": 1}
+
+    def commit(self, context: EpochContext, committable: Committable) -> None:
+        """It is."""
+
+    def abort(self, context: EpochContext) -> None:
+        """What is written stays."""
+
+    def digest(self, context: EpochContext, rows: Batch) -> Outcome:
+        return of_rows(rows.computed(self.owner.term, context.attempt))
+
+
 class StoreSink(TwoPhaseCommitSink):
     """One driver's door to a store."""
 

@@ -6,38 +6,33 @@ the counter reaches a fault, it happens there. So a schedule replays exactly.
 
 from collections.abc import Callable
 from random import Random
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from onceward.epoch.recovery import Consent
-from onceward.proof.checkers.ending import OF_DAMAGE
 from onceward.proof.history import Began, Damaged, Ended, Event
 from onceward.proof.simulation.disk import Disk, Mount
 from onceward.proof.simulation.fibres import Killed, fibre
-from onceward.proof.simulation.schedule import CONTROL, DAMAGE, Fault, Schedule
+from onceward.proof.simulation.people import People
+from onceward.proof.simulation.schedule import CONTROL, DAMAGE, OTHERWISE, Fault, Schedule
 
-if TYPE_CHECKING:
-    from onceward.epoch.storage import Storage
-    from onceward.savepoint.place import Place
-
+BEGAN: Final = 7_331.25  # what the clock says at first: no real one says zero, which code may take for "not yet"
 MAX_DRIVERS: Final = 14
 MAX_STEPS: Final = 6_000
 LATER: Final = 20  # steps until somebody who wants to restore looks again
 TRANSACTION_TIMEOUT_S: Final = 60.0  # of waiting, all drivers together
 
-# What a person acts on: of a store that was set back a decided commit may find neither rows nor staging.
-NAMES_DAMAGE: Final = OF_DAMAGE | {"CommitUnfinished"}
-REFUSES_A_RESTORE: Final = frozenset({"SavepointOutdated", "SavepointUnusable", "ResetRefused"})
 READY, PARKED, GONE = "ready", "parked", "gone"
 
 
 class Driver:
-    """One process of the pipeline."""
+    """One process of the pipeline, or one that makes a savepoint of it."""
 
     def __init__(self, number: int, body: Callable[["Driver"], None]) -> None:
         self.number = number
         self.state = READY
         self.term = 0
         self.since = 0  # how many events there were when it started
+        self.stopping = False  # asked to
+        self.saves = False  # so that a savepoint can be made
         self.fibre = fibre(lambda: body(self))
 
 
@@ -48,32 +43,27 @@ class World:
         self.schedule = schedule
         self.disk = Disk()
         self.clock = 0
-        self.now = 0.0
+        self.now = BEGAN
         self.events: list[Event] = []
         self.drivers: list[Driver] = []
         self.story = story
         self.reached: set[tuple[str, str]] = set()  # fault and step at which it happened
         self.body: Callable[[Driver], None] = lambda _: None
+        self.saver: Callable[[Driver], None] = lambda _: None
+        self.people = People()
+        self.spoilt: list[str] = []  # savepoints that were promised, and are none
         self.observe: Callable[[], None] = lambda: None
         self.time_out: Callable[[], str] = lambda: ""  # what time passing does to Kafka's transactions
         self.hold: Callable[[], bool] = lambda: False
         self.release: Callable[[], None] = lambda: None
         self.finished: Callable[[], bool] = lambda: False
         self.damage: Callable[[str], str] = lambda _: ""  # does it; what was done, in words
-        self.save: Callable[[], str] = lambda: ""  # takes a savepoint; what became of it, in words
-        self.newest_savepoint: Callable[[Storage], Place | None] = lambda _: None  # that this driver begins with
-        self.saved = False  # whether there is one
-        self.restoring = False  # the next driver begins with the newest savepoint
-        self.resetting = False  # or resets the home, and ends
-        self.repair: Callable[[], Consent | None] = lambda: None  # a person puts right what a driver has named
-        self.unrepaired = False
-        self._consent: Consent | None = None
+        self.forgot: Callable[[], tuple[str, int] | None] = lambda: None  # by what was just damaged
         self._faults = list(reversed(schedule.faults))
         self._late: list[tuple[int, int, Callable[[], object], str]] = []
         self._armed: dict[str, int] = {}
         self._current: Driver | None = None
         self._preferred: Driver | None = None
-        self._once_more = False  # a driver has named a damage, which a person has put right since
         self._numbers = 0
         self._waited = 0.0
         self._due = 0  # the next step at which anything but a driver's own doing happens
@@ -81,6 +71,8 @@ class World:
 
     def step(self, what: str, about: object = "") -> None:
         """Somebody else may act here, or something go wrong."""
+        if self._current is not None and self._current.state is GONE:  # what is dead cleans nothing up
+            raise Killed
         self.clock = clock = self.clock + 1
         if self.story is not None:
             self.tell(f"{what} {about}")
@@ -107,12 +99,7 @@ class World:
 
     def quiet_mount(self) -> Mount:
         """The disk, for whoever only looks: nothing happens meanwhile."""
-        return Mount(self.disk, lambda *_: False, lambda *_: None)
-
-    def asked_to_reset(self) -> bool:
-        """Whether the person who starts this driver resets the home; once."""
-        asked, self.resetting = self.resetting, False
-        return asked
+        return Mount(self.disk, lambda *_: "", lambda *_: None)
 
     def enter_sink(self, what: str, about: str) -> str:
         """A step at a store; what is to go wrong with it."""
@@ -143,15 +130,23 @@ class World:
     def heard(self, said: object, answer: object) -> None:
         """An answer of the broker is on its way back, for worlds that keep count."""
 
-    def consent(self) -> Consent:
-        """What the person who starts this driver says knowingly."""
-        said, self._consent = self._consent or Consent(), None
-        return said
+    def doze(self, seconds: float) -> None:
+        """Whoever waits for somebody else lets others run."""
+        self.sleep(seconds)
+        others = [driver for driver in self.drivers if driver.state is READY and driver is not self._current]
+        if others:
+            self._preferred = others[-1]
+            self.current.fibre.give_way()
 
-    def began(self, term: int, after_epoch: int) -> None:
+    def began(self, term: int, after_epoch: int, sinks: frozenset[str]) -> None:
         """The driver that runs has recovered."""
+        self.events.append(Began(self.current.number, term, after_epoch, sinks))
+
+    @property
+    def current(self) -> Driver:
+        """Whose turn it is."""
         assert self._current is not None
-        self.events.append(Began(self._current.number, term, after_epoch))
+        return self._current
 
     def tell(self, text: str) -> None:
         """A line of the story."""
@@ -174,6 +169,7 @@ class World:
                 self._deliver_all()
                 self._faults.clear()
                 self._armed.clear()
+                self.people.want_nothing()
                 driver = self._start()
             self._current = driver
             driver.fibre.resume()
@@ -187,19 +183,15 @@ class World:
         """Since the newest driver started, nobody else was there, and it has finished."""
         newest = max(self.drivers, key=lambda driver: driver.term)
         ends = [event for event in self.events[newest.since :] if isinstance(event, Ended)]
-        return ends == [Ended(newest.number, "finished")] and not self._late and not self.unrepaired
+        has_run = any(isinstance(event, Began) for event in self.events[newest.since :])  # else it has reset the home
+        return has_run and ends == [Ended(newest.number, "finished")] and not self._late and not self.people.unrepaired
 
     def ended(self, how: str, says: str = "") -> None:
         """The driver that runs stops by itself."""
-        assert self._current is not None
-        self._current.state = GONE
+        self.current.state = GONE
         self.tell(f"ends: {how} {says}")
-        self.events.append(Ended(self._current.number, how, says))
-        if how in REFUSES_A_RESTORE:  # then it is started as it was
-            self._once_more = True
-        if self.unrepaired and how in NAMES_DAMAGE:
-            self._consent = self.repair()
-            self._once_more = True
+        self.events.append(Ended(self.current.number, how, says))
+        self.people.ended(how)
 
     def _next(self) -> Driver | None:
         preferred, self._preferred = self._preferred, None
@@ -210,8 +202,8 @@ class World:
                 return driver
         if self.clock > MAX_STEPS:
             return None
-        if (self._once_more or not self.finished()) and len(self.drivers) < MAX_DRIVERS:
-            self._once_more = False
+        if (self.people.once_more or not self.finished()) and len(self.drivers) < MAX_DRIVERS:
+            self.people.once_more = False
             return self._start()
         for driver in self.drivers:
             if driver.state is PARKED:
@@ -219,12 +211,12 @@ class World:
                 return driver
         return None
 
-    def _start(self) -> Driver:
-        driver = Driver(len(self.drivers) + 1, self.body)
+    def _start(self, body: Callable[[Driver], None] | None = None) -> Driver:
+        driver = Driver(len(self.drivers) + 1, body or self.body)
         driver.since = len(self.events)
         self.drivers.append(driver)
         if self.story is not None:
-            self.tell(f"driver {driver.number} starts")
+            self.tell(f"driver {driver.number} starts{' to make a savepoint' if body else ''}")
         return driver
 
     def _wake(self, driver: Driver) -> None:
@@ -235,7 +227,9 @@ class World:
     def _bury(self) -> None:
         for driver in self.drivers:
             if driver.state is GONE and driver.fibre.alive:
+                self._current = driver
                 driver.fibre.kill()
+        self._current = None
 
     def _happen(self, what: str) -> None:
         while self._late and self._late[-1][0] <= self.clock:
@@ -259,12 +253,12 @@ class World:
     def _befall(self, fault: Fault) -> None:
         """What happens to others than the drivers."""
         if fault.kind == "save":
-            self.tell(f"!! somebody takes a savepoint: {self.save()}")
+            self.tell(f"!! somebody takes a savepoint: {self.people.doors.save()}")
         elif fault.kind in DAMAGE:
             if done := self.damage(fault.kind):
-                self.unrepaired = True
+                self.people.unrepaired = True
                 self.tell(f"!! {done}")
-                self.events.append(Damaged(fault.kind))
+                self.events.append(Damaged(fault.kind, self.forgot()))
         elif fault.kind == "timeout":
             self.tell(f"!! time passes: {self.time_out() or 'no transaction is open'}")
         elif fault.kind == "hold":
@@ -294,15 +288,19 @@ class World:
             self.tell("!! is paused")
             current.state = PARKED
             return True
-        if fault.kind == "restore":
-            return self._restore(current, fault.argument)
-        return self._start_beside() if fault.kind == "start" else self._go_on_with(current, fault)
+        if fault.kind == "stop":
+            self.tell(f"!! is asked to stop{', to be saved' if fault.argument // 4 % 2 else ''}")
+            current.stopping, current.saves = True, bool(fault.argument // 4 % 2)
+            return False
+        if fault.kind in OTHERWISE:
+            return self._start_otherwise(current, fault)
+        return self._start_beside(fault.kind) if fault.kind in {"start", "saver"} else self._go_on_with(current, fault)
 
-    def _start_beside(self) -> bool:
+    def _start_beside(self, kind: str) -> bool:
         if len(self.drivers) >= MAX_DRIVERS // 2:
             return False
-        self.tell("!! somebody starts another driver")
-        self._preferred = self._start()
+        self.tell(f"!! somebody starts {'another driver' if kind == 'start' else 'to make a savepoint'}")
+        self._preferred = self._start(self.saver if kind == "saver" else None)
         return True
 
     def _go_on_with(self, current: Driver, fault: Fault) -> bool:
@@ -316,18 +314,15 @@ class World:
         self.tell(f"!! driver {self._preferred.number} goes on instead")
         return True
 
-    def _restore(self, current: Driver, argument: int) -> bool:
-        """The next driver begins with a savepoint, or resets; this one is dead, or sleeps and does not know."""
-        reset = argument // 16 == 3
-        fresh = self.save() if not reset and (argument // 4 % 2 or not self.saved) else ""
-        if not self.saved and not reset:  # nothing is finished yet: later then
-            self._faults.append(Fault(self.clock + LATER, "restore", argument))
+    def _start_otherwise(self, current: Driver, fault: Fault) -> bool:
+        """This one is dead, or sleeps and does not know."""
+        wanted = self.people.want(fault.kind, fault.argument)
+        if not wanted:  # later then
+            self._faults.append(fault._replace(step=self.clock + LATER))
             self._faults.sort(reverse=True)
             return False
-        self.restoring, self.resetting = not reset, reset
-        wanted = "reset the home" if reset else f"restore {fresh or 'the newest savepoint'}"
         self.tell(f"!! somebody is about to {wanted}")
-        if argument // 8 % 2:
+        if fault.argument // 8 % 2:
             current.state = PARKED
             return True
         self._die(current)
@@ -360,11 +355,11 @@ class World:
                 return kind
         return ""
 
-    def _enter_disk(self, what: str, about: str) -> bool:
+    def _enter_disk(self, what: str, about: str) -> str:
         self.step(what, about)
         if not self._armed:
-            return False
-        kind = self._take("disk-before", "disk-after")
+            return ""
+        kind = self._take("disk-before", "disk-after") or (self._take("disk-echo") if what == "claim" else "")
         if kind == "disk-before":
             raise OSError(f"{about}: the disk said no")
-        return kind == "disk-after"
+        return kind
