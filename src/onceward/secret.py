@@ -3,7 +3,8 @@
     ${env:NAME}      an environment variable of the process that connects
     ${file:/path}    a file on the machine that connects; one line end after the value is not part of it
 
-Only settings that hold secrets are looked up, so that nothing else can name a variable and send it somewhere.
+Only settings that hold secrets are looked up, so that nothing else can name a variable and send it somewhere. What
+they hold is known to this process from then on, and hidden in whatever is shown or sent (`without_secrets`).
 """
 
 import os
@@ -12,6 +13,7 @@ from collections.abc import Collection, Iterable, Mapping
 from enum import IntEnum
 from pathlib import Path
 from typing import Any, Final, NamedTuple
+from urllib.parse import quote, quote_plus
 
 from onceward.errors import SecretUnavailable
 
@@ -27,6 +29,8 @@ _NAMED: Final = re.compile(
     r"(?!\s|[\"']?\$\{(?:env|file):|\*\*\*)(?:'[^']*'|\"[^\"]*\"|[^\s&;,)}\]]+)",
     re.IGNORECASE,
 )
+KNOWN_FROM: Final = 4  # characters: what is shorter is found in any text
+WITHIN_WORDS_FROM: Final = 8  # what is shorter is hidden where it stands alone
 _IN_URL: Final = re.compile(r"(://[^\s:/@]*:)[^\s@/]+@")
 
 
@@ -64,7 +68,47 @@ def is_reference(value: str) -> bool:
 
 def looked_up(settings: Mapping[str, Any], secret: Collection[str]) -> dict[str, Any]:
     """The settings with those that refer to a secret replaced by it."""
-    return {name: _value(name, str(it)) if name in secret else it for name, it in settings.items()}
+    found = {name: _value(name, str(it)) if name in secret else it for name, it in settings.items()}
+    remember(found, secret)
+    return found
+
+
+def remember(settings: Mapping[str, Any], secret: Collection[str] | None = None) -> None:
+    """What these settings hold is hidden from now on; a value that stands in the open, too, is none.
+
+    secret: which of them; without it, those with telling names.
+    """
+    if secret is None:
+        secret = [name for name in settings if _TELLING.search(name)]
+    in_the_open = {str(it) for name, it in settings.items() if name not in secret}
+    values = {str(settings[name]) for name in secret if settings.get(name)} - in_the_open
+    _known.add(value for value in values if len(value) >= KNOWN_FROM and not is_reference(value))
+
+
+class _Known:
+    """The secrets of this process, as one expression that finds them."""
+
+    def __init__(self) -> None:
+        self._values: set[str] = set()
+        self._expression: re.Pattern[str] | None = None
+
+    def add(self, values: Iterable[str]) -> None:
+        new = set(values) - self._values
+        if new:
+            self._values |= new
+            forms = {form for it in self._values for form in (it, quote(it, safe=""), quote_plus(it), repr(it)[1:-1])}
+            alone = r"(?<![A-Za-z0-9]){}(?![A-Za-z0-9])"
+            each = (
+                re.escape(it) if len(it) >= WITHIN_WORDS_FROM else alone.format(re.escape(it))
+                for it in sorted(forms, key=len, reverse=True)
+            )
+            self._expression = re.compile("|".join(each))
+
+    def hide(self, text: str) -> str:
+        return self._expression.sub(HIDDEN, text) if self._expression is not None else text
+
+
+_known: Final = _Known()
 
 
 def _value(name: str, text: str) -> str:
@@ -89,14 +133,20 @@ def _value(name: str, text: str) -> str:
 
 
 def without_secrets(value: Any) -> Any:
-    """A copy for people's eyes: what looks like a secret is `***`, in texts and under telling names at any depth.
+    """A copy for others' eyes: what is a secret of this process, and what looks like one, is `***`.
 
-    What homes and errors hold should have none. This is for those that were written by somebody else's sink.
+    In texts, and under telling names at any depth. What homes and errors hold should have none: this is for those that
+    were written by somebody else's sink, database or function.
     """
     if isinstance(value, str):
-        return _IN_URL.sub(r"\1***@", _NAMED.sub(r"\g<name>\g<is>***", value))
+        return _IN_URL.sub(r"\1***@", _NAMED.sub(r"\g<name>\g<is>***", _known.hide(value)))
     if isinstance(value, Mapping):
-        return {key: _hidden(it) if _TELLING.search(str(key)) else without_secrets(it) for key, it in value.items()}
+        return {
+            without_secrets(key) if isinstance(key, str) else key: _hidden(it)
+            if _TELLING.search(str(key))
+            else without_secrets(it)
+            for key, it in value.items()
+        }
     if isinstance(value, list | tuple):
         return [without_secrets(it) for it in value]
     return value

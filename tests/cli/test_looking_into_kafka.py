@@ -7,6 +7,7 @@ import subprocess
 import sys
 import uuid
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -174,6 +175,28 @@ def test_who_follows_sees_what_comes_until_ctrl_c(kafka: Kafka, tmp_path: Path) 
     assert process.returncode == 0, said
     assert set(printed.read_text().splitlines()) == {"ann:1"}
     assert b"Traceback" not in said
+
+
+def test_ctrl_c_is_heard_though_kafkas_client_may_swallow_it(
+    kafka: Kafka, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It takes an interrupt within one of its tasks for that task's error, and goes on."""
+    kafka.feed(topic := kafka.topic(1), [("ann", "1")])
+    polls: list[float] = []
+    plain = Wire.poll
+
+    def swallowing(wire: Wire, timeout_s: float, future: Any = None) -> None:
+        polls.append(timeout_s)
+        assert len(polls) < 50, "nobody has heard it"
+        if len(polls) == 5:
+            with suppress(KeyboardInterrupt):
+                signal.raise_signal(signal.SIGINT)
+        plain(wire, timeout_s, future)
+
+    monkeypatch.setattr(Wire, "poll", swallowing)
+    before = signal.getsignal(signal.SIGINT)
+    assert command("consume", topic, "--follow").stdout == "ann:1\n"
+    assert signal.getsignal(signal.SIGINT) is before
 
 
 class TestErrors:

@@ -15,6 +15,28 @@ def test_schedules_without_a_violation_exit_with_0() -> None:
     assert found.exit_code == 0
     facts = json.loads(found.stdout.splitlines()[-1])
     assert (facts["schedules"], facts["violation"]) == (50, None)
+    assert (facts["reading"]["schedules"], facts["reading"]["violation"]) == (50, None)
+    words = runner.invoke(app, ["simulate", "--schedules", "50"]).stdout
+    assert "50 schedules, " in words
+    assert "50 schedules of reading, " in words
+
+
+def test_reading_alone_is_run_and_told_too() -> None:
+    """G2, G3."""
+    found = runner.invoke(app, ["simulate", "--reading", "--schedules", "50", "--json"])
+    assert found.exit_code == 0
+    assert json.loads(found.stdout.splitlines()[-1])["schedules"] == 50
+    found = runner.invoke(app, ["simulate", "--plant", "silence-is-the-end", "--json"])
+    assert found.exit_code == EXIT_VIOLATION
+    violation = json.loads(found.stdout.splitlines()[-1])["violation"]
+    assert "no-loss" in violation["broken"]
+    told = runner.invoke(app, ["simulate", "--plant", "silence-is-the-end"])
+    assert f"VIOLATION with seed {violation['seed']} of {violation['who']}: no-loss" in told.stdout
+    again = ["simulate", "--reading", "--seed", str(violation["seed"]), "--story"]
+    assert runner.invoke(app, again).stdout.splitlines()[-1].startswith("No violation")
+    told = runner.invoke(app, [*again, "--plant", "silence-is-the-end"])
+    assert told.exit_code == EXIT_VIOLATION
+    assert "no-loss: " in told.stdout
 
 
 def test_a_planted_bug_exits_with_3_and_tells_the_shortest_story() -> None:

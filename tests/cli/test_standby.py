@@ -46,7 +46,7 @@ def test_a_standby_takes_over_from_a_killed_driver(
     assert kafka.values(target) == ["0", "1", "2"]
 
 
-@pytest.mark.parametrize("option", ["--once", "--take-over", "--trust-ledger", "--replan"])
+@pytest.mark.parametrize("option", ["--once", "--take-over", "--trust-ledger=kafka", "--replan"])
 def test_what_a_person_decides_now_does_not_wait_for_days(tmp_path: Path, option: str) -> None:
     done = CliRunner().invoke(app, ["run", str(tmp_path / "file.py"), "--standby", option])
     assert done.exit_code == 2

@@ -5,6 +5,7 @@ import re
 import signal
 import subprocess
 import sys
+import urllib.error
 import urllib.request
 from pathlib import Path
 
@@ -91,13 +92,17 @@ def test_it_says_where_the_page_is_and_ends_quietly(made: MadeHome, number: sign
         assert process.stderr is not None
         assert process.stdout is not None
         line = process.stderr.readline()
-        found = re.fullmatch(r"(http://127\.0\.0\.1:\d+/) shows it live; Ctrl-C ends it\n", line)
+        found = re.fullmatch(r"(http://127\.0\.0\.1:\d+/)\?token=([\w-]{43}) shows it live; Ctrl-C ends it\n", line)
         assert found is not None, line
-        with urllib.request.urlopen(f"{found[1]}api/stream", timeout=20) as stream:
+        with pytest.raises(urllib.error.HTTPError, match="403"):
+            urllib.request.urlopen(f"{found[1]}api/stream", timeout=20)
+        with urllib.request.urlopen(f"{found[1]}api/stream?token={found[2]}", timeout=20) as stream:
             assert stream.readline() == b"event: overview\n"
             process.send_signal(number)
             assert process.wait(20) == 0
-        assert "Traceback" not in process.stderr.read()
+        rest = process.stderr.read()
+        assert "Traceback" not in rest
+        assert found[2] not in rest  # no log of requests has it
         assert process.stdout.read() == ""
     finally:
         process.kill()

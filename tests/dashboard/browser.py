@@ -74,7 +74,8 @@ class Watched:
         self.refused_is_fine = False
         self.said: list[str] = []
         self.hosts: set[str] = set()
-        self.url = url
+        self.url, _, token = url.partition("?")
+        self.token = f"?{token}" if token else ""
         self.page: Page = browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **options}).new_page()  # type: ignore[arg-type]
         self.page.set_default_timeout(20_000)
         self.page.on("console", self._console)
@@ -84,7 +85,7 @@ class Watched:
 
     def open(self, hash_: str = "#/") -> Page:
         self.page.goto("about:blank")  # another fragment alone would not load it anew
-        self.page.goto(f"{self.url}/{hash_}")
+        self.page.goto(f"{self.url.rstrip('/')}/{self.token}{hash_}")
         self.page.wait_for_selector("main h1")
         return self.page
 

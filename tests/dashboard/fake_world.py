@@ -92,6 +92,7 @@ class World:
         self.kafka = kafka
         self.held_since: float | None = self.began - 252
         self.away: set[str] = set()  # ids whose home is out of reach
+        self.measures = True  # what those that do not run have not read
         self.pipelines = list(_made(pipelines, hostile))
         if pipelines >= 6:
             self.pipelines[4].state, self.pipelines[4].reason = (
@@ -145,7 +146,7 @@ class World:
             "rows_in_per_s": round(it.rows(last) * (0.8 + 0.4 * jitter), 1) if moving else 0.0,
             "rows_out_per_s": {sink: round(it.rows(last) * 0.7 * moving, 1) for sink, _ in it.sinks},
             "latency_ms": {"p50": totals[30], "p95": totals[56]},
-            "lag": {topic: self.lag(it, topic) for topic in it.sources},
+            "lag": {topic: self.lag(it, topic) for topic in it.sources if self.measures or moving},
             "in_doubt": last + 1 if it.state == "in doubt" else None,
             "waits_for": "PostgreSQL at db.internal:5432, for 40 s" if it.state == "waiting" else "new events",
             "last_error": "",
@@ -173,7 +174,7 @@ class World:
                 nodes[f"t:{topic}"] = {"id": f"t:{topic}", "kind": "topic", "label": topic, "pipeline": None}
             share = shown["rows_in_per_s"] / max(1, len(it.sources))
             edges += [
-                {"from": f"t:{topic}", "to": it.id, "rows_per_s": share, "lag": shown["lag"][topic]}
+                {"from": f"t:{topic}", "to": it.id, "rows_per_s": share, "lag": shown["lag"].get(topic)}
                 for topic in it.sources
             ]
             edges += [

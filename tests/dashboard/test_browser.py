@@ -75,6 +75,21 @@ def test_the_overview_tells_of_every_pipeline_and_of_what_flows(look: Look, serv
     expect(page.locator(".graph .edge")).to_have_count(len(graph["edges"]))  # the one that closes a cycle too
 
 
+def test_what_is_not_known_to_be_read_is_not_said_to_be(look: Look) -> None:
+    """I2: without Kafka nobody knows what has come since a driver died."""
+    world = World(6)
+    page = look(look.served(world)).open()
+    longest = page.locator(".facts div", has_text="Longest lag")
+    expect(longest).not_to_contain_text("not known")
+    world.measures = False
+    dead = [it.id for it in world.pipelines if it.state != "running"]
+    expect(longest).to_contain_text(re.compile(rf"not known of {len(dead)} others?"))
+    expect(longest).not_to_contain_text("nothing is unread")
+    page.goto(f"{page.url.partition('#')[0]}#/p/{dead[0]}")
+    lag = page.locator(".facts div", has_text="Lag")
+    expect(lag).to_contain_text("–not known")
+
+
 def test_a_pipeline_tells_its_two_phases_its_epochs_and_what_is_in_doubt(look: Look, served: Served) -> None:
     page = look(served).open("#/p/p3")
     expect(page.locator(".two-phases tbody tr")).to_have_count(3)

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 from playwright.sync_api import expect
@@ -45,7 +46,7 @@ def ui(homes: Path, bootstrap: str, log: Path) -> Iterator[str]:
 def _address(process: subprocess.Popen[bytes], log: Path) -> str:
     def said() -> list[str]:
         assert process.poll() is None, log.read_text()
-        return [word.rstrip("/") for word in log.read_text().split() if word.startswith("http://")]
+        return [word for word in log.read_text().split() if word.startswith("http://")]
 
     eventually(said, "the address of the page")
     return said()[0]
@@ -66,6 +67,14 @@ def test_a_pipeline_killed_while_the_page_is_open_is_seen_to_stop_and_to_come_ba
         driver.start("--json")
         watched = Watched(chromium, url)
         page = watched.open()
+        assert urlsplit(page.url).query == ""  # the token is not left in the address, nor in what is bookmarked
+        tab = page.context.new_page()
+        tab.goto(watched.url)
+        expect(tab.locator("main h1")).to_be_visible()
+        tab.close()
+        stranger = chromium.new_context().new_page()
+        assert stranger.goto(watched.url).status == 403  # type: ignore[union-attr] # it has an answer
+        stranger.context.close()
         row = page.locator(".pipelines .row", has_text=name)
         expect(row).to_contain_text("running", timeout=LIFE_MS)
         row.locator("a").click()

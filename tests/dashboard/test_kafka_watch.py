@@ -4,15 +4,16 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
-from dashboard.homes import MadeHome
+from dashboard.homes import MadeHome, now
 from onceward.dashboard import kafka_watch
 from onceward.dashboard.kafka_watch import KafkaWatch
 from onceward.dashboard.watch import Watch
 from onceward.epoch.outcome import TopicPartition
-from onceward.errors import BrokerUnreachable
+from onceward.errors import BrokerRefused, BrokerUnreachable
 from onceward.kafka import open_transactions
 from onceward.kafka.open_transactions import Ends, Holder, OpenTransaction, Sight
 from onceward.kafka.wire import Cluster, Wire
@@ -29,6 +30,7 @@ def brokers(monkeypatch: pytest.MonkeyPatch) -> list[Callable[[], Sight]]:
     answers: list[Callable[[], Sight]] = [lambda: Sight([OPEN], [Ends(OUT, 9, 4, Holder(7, "orders", 5, 4)), HANGING])]
     monkeypatch.setattr(kafka_watch, "ASK_S", 0.01)
     monkeypatch.setattr(open_transactions, "look", lambda _wire, _topics: answers[-1]())
+    monkeypatch.setattr(kafka_watch, "measured", lambda _wire, readers: {key: {"clicks": 1455} for key in readers})
     return answers
 
 
@@ -62,6 +64,41 @@ def test_transactions_and_holders_are_told_with_the_pipeline_whose_name_they_bea
     brief = page.overview().kafka
     assert brief is not None
     assert (brief.open_transactions, brief.held_back_partitions) == (1, 2)
+
+
+def test_what_a_pipeline_without_a_driver_has_not_read_is_measured(
+    watch: KafkaWatch, brokers: list[Callable[[], Sight]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """I2: never the 0 of its last life; and unknown while Kafka does not answer, or does not let us look."""
+    dead, lives = MadeHome(tmp_path / "dead"), MadeHome(tmp_path / "lives", pipeline="lives")
+    for home in (dead, lives):
+        home.driven()
+        home.epochs(3)
+        home.says(state="running", lag={"clicks": 0})
+    dead.holder(process_start="another")
+    page = Watch([dead.path, lives.path], watch)
+
+    def lags() -> dict[str, dict[str, int]]:
+        found = page.find("dead")
+        assert found is not None
+        assert found.detail(now()).lag == watch.lag("dead")
+        page._shown = None
+        return {it.name: it.lag for it in page.overview().pipelines}
+
+    eventually(lambda: lags() == {"orders": {"clicks": 1455}, "lives": {"clicks": 0}}, "it is measured", 10)
+    (edge,) = [it for it in page.overview().graph.edges if (it.source, it.target) == ("topic:clicks", "pipeline:dead")]
+    assert edge.lag == 1455
+
+    def refuse(*_: object) -> NoReturn:
+        raise BrokerRefused("not allowed to use the topic")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(kafka_watch, "measured", refuse)
+        eventually(lambda: lags()["orders"] == {}, "it is not known", 10)
+        assert watch.facts().reachable
+    eventually(lambda: lags()["orders"], "it is known again", 10)
+    brokers.append(refuse)
+    eventually(lambda: lags()["orders"] == {}, "it is not known", 10)
 
 
 def test_a_broker_that_refuses_is_told_without_secrets_and_asked_again(

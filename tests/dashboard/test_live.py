@@ -91,12 +91,15 @@ def test_a_pipeline_is_followed_from_its_start_to_its_death_and_back(
     assert [(it.epoch, it.phase) for it in dead.in_doubt_epochs] == [(1, "prepared")]
     assert dead.in_doubt_epochs[0].next_start.startswith("fence, ask sink 'kafka', then commit it in files")
     assert [it.how for it in dead.starts] == ["killed"]
+    kafka.feed(source, ((str(number), "more") for number in range(1454)))
+    eventually(lambda: seen.detail().lag == {source: 1455}, "what it has not read, as of now")
 
     driver.start("--once", "--json").result()
     eventually(seen.is_("stopped"), "that it has ended")
     after = seen.detail()
     assert [(it.term, it.how) for it in after.starts] == [(1, "killed"), (2, "stopped")]
     assert {it.kind for it in after.marks} == {"takeover", "killed"}
-    assert (after.epochs.last, after.in_doubt_epochs, after.current) == (1, [], None)
+    assert (after.epochs.last, after.in_doubt_epochs, after.current) == (2, [], None)
     eventually(lambda: not any(it.held_back for it in seen.kafka().partitions), "that no reader waits")
-    assert len(kafka.values(target)) == 21
+    assert len(kafka.values(target)) == 22
+    eventually(lambda: seen.detail().lag == {source: 0}, "that nothing is unread")

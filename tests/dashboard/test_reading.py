@@ -2,6 +2,8 @@
 
 import json
 import shutil
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +11,7 @@ import msgspec
 import pytest
 
 from dashboard.homes import MadeHome, ago, now
+from epoch.test_regular_file import STRANGE
 from onceward.dashboard import watch as watching
 from onceward.dashboard.model import PipelineDetail, PipelineFacts
 from onceward.dashboard.watch import Watch, ids_of
@@ -63,6 +66,21 @@ class TestOverview:
             ("kafka", "kafka", True, "out"),
         ]
         assert (facts.sources, facts.targets, facts.term) == (["clicks"], ["out"], 1)
+
+    @pytest.mark.parametrize("word", ["waiting", "paused", "killed", "stopped", "failed"])
+    def test_of_one_that_does_not_run_it_is_not_known_what_has_come_since(self, made: MadeHome, word: str) -> None:
+        """I2: the 0 of its last life would say that nothing is unread."""
+        made.driven()
+        made.epochs(10)
+        states = {"waiting": "waiting", "stopped": "stopped", "failed": "failed"}
+        made.says(state=states.get(word, "running"), lag={"clicks": 0}, age_s=60 if word == "paused" else 0)
+        if word == "paused":
+            made.lease(age_s=60)
+        if word == "killed":
+            made.holder(process_start="another")
+        facts = only(made.path)
+        assert (facts.state, facts.lag) == (word, {})
+        assert {it.lag for it in Watch([made.path]).overview().graph.edges} == {None}
 
     def test_a_pipeline_that_commits_nothing_any_more_has_no_rate(self, made: MadeHome) -> None:
         made.driven()
@@ -215,7 +233,7 @@ class TestEpochs:
 
     def test_what_an_overtaken_driver_wrote_afterwards_does_not_count(self, made: MadeHome) -> None:
         """C6."""
-        made.ledger(made.entry(0), made.entry(1, rows=1, term=1), made.entry(1, term=2), made.entry(2, term=1))
+        made.ledger(made.entry(0), made.entry(1, attempts=2, term=1), made.entry(1, term=2), made.entry(2, term=1))
         made.driven(2, after_epoch=0)
         found = epochs(made)
         assert list(zip(found.epoch, found.term, strict=True)) == [(0, 1), (1, 2)]
@@ -406,6 +424,35 @@ class TestPipeline:
         found = detail(made)
         assert (found.state_rows, found.state_bytes) == (12, 3400)
         assert (found.epochs.first, found.epochs.last, found.epochs.count) == (0, 3, 4)
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("strange", STRANGE)
+def test_nothing_that_is_put_into_a_home_stops_the_page(tmp_path: Path, strange: Callable[[Path], None]) -> None:
+    """J5: a pipe would be waited at for ever, and a device has no end; the other homes are shown as before."""
+    good, bad = MadeHome(tmp_path / "good"), tmp_path / "bad"
+    good.driven()
+    good.epochs(3)
+    good.says(state="running")
+    (good.path / "savepoints" / "one").mkdir(parents=True)
+    (good.path / "savepoints" / "one" / "savepoint.json").write_bytes(b"{}")
+    (tmp_path / "beside").mkdir()
+    (tmp_path / "beside" / "snapshot.json").write_bytes(b"{}")
+    files = [it.relative_to(good.path) for it in good.path.rglob("*") if it.is_file()]
+    assert len(files) > 6
+    for name in files:
+        shutil.copytree(good.path, bad)
+        (bad / name).unlink()
+        strange(bad / name)
+        watch = Watch([good.path, bad])
+        states = {it.name: it.state for it in watch.overview().pipelines if it.home == str(good.path)}
+        assert states == {"orders": "running"}
+        for watched in filter(None, map(watch.find, ("good", "bad"))):
+            watched.detail(now())
+            watched.epochs(now(), None, None, 10)
+            with suppress(OSError):  # the server tells it
+                watched.epoch(now(), 2)
+        shutil.rmtree(bad)
 
 
 def test_no_secret_of_a_home_reaches_the_page(made: MadeHome) -> None:

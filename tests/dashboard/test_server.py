@@ -6,17 +6,21 @@ import socket
 import threading
 from collections.abc import Iterator
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 import uvicorn
 
 from dashboard.homes import MadeHome
 from onceward.dashboard import server as serving_routes
+from onceward.dashboard.guard import cookie_of, new_token
 from onceward.dashboard.server import app_of
 from onceward.dashboard.serving import bound
 from onceward.dashboard.watch import Watch
 from onceward.errors import ConfigurationError
 from support.waiting import eventually
+
+TOKEN = new_token()
 
 
 class Page:
@@ -24,11 +28,15 @@ class Page:
 
     def __init__(self, port: int) -> None:
         self.port = port
+        self.cookie = f"other=1; {cookie_of(port)}={TOKEN}"
 
-    def ask(self, path: str, *, method: str = "GET", **headers: str) -> tuple[int, dict[str, str], bytes]:
+    def ask(
+        self, path: str, *, method: str = "GET", known: bool = True, **headers: str
+    ) -> tuple[int, dict[str, str], bytes]:
+        """`known`: by the cookie, as a browser is that came with the token."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
         try:
-            connection.request(method, path, headers=headers)
+            connection.request(method, path, headers={**({"Cookie": self.cookie} if known else {}), **headers})
             answer = connection.getresponse()
             return answer.status, {name.lower(): value for name, value in answer.getheaders()}, answer.read()
         finally:
@@ -57,9 +65,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> MadeHome:
 def page(made: MadeHome) -> Iterator[Page]:
     """On a port of its own, in this process."""
     listening = bound(0)
-    server = uvicorn.Server(
-        uvicorn.Config(app_of(Watch([made.path])), log_level="error", lifespan="off", timeout_graceful_shutdown=1)
-    )
+    app = app_of(Watch([made.path]), TOKEN, listening.getsockname()[1])
+    server = uvicorn.Server(uvicorn.Config(app, log_level="error", lifespan="off", timeout_graceful_shutdown=1))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
     thread.start()
     eventually(lambda: server.started, "the server listens", 20)
@@ -149,7 +156,7 @@ def test_the_page_and_its_files_are_served(page: Page) -> None:
 def test_the_stream_tells_the_overview_when_it_changes(page: Page, made: MadeHome) -> None:
     """I2: and not when only time has passed."""
     connection = http.client.HTTPConnection("127.0.0.1", page.port, timeout=30)
-    connection.request("GET", "/api/stream")
+    connection.request("GET", "/api/stream", headers={"Cookie": page.cookie})
     answer = connection.getresponse()
     assert answer.headers["content-type"].startswith("text/event-stream")
 
@@ -170,9 +177,68 @@ def test_the_stream_tells_the_overview_when_it_changes(page: Page, made: MadeHom
     made.says(state="running")
 
 
-def test_pages_without_end_are_not_served(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(serving_routes, "MOST_STREAMS", 0)
-    assert page.error("/api/stream") == (503, "0 pages are open already")
+def test_of_too_many_streams_the_newest_are_served(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
+    """J5: whoever holds many open does not shut out the one who looks."""
+    monkeypatch.setattr(serving_routes, "MOST_STREAMS", 3)
+    opened = [http.client.HTTPConnection("127.0.0.1", page.port, timeout=30) for _ in range(6)]
+    answers = []
+    for connection in opened:
+        connection.request("GET", "/api/stream", headers={"Cookie": page.cookie})
+        answers.append(connection.getresponse())
+        assert answers[-1].readline() == b"event: overview\n"
+    for answer in answers[:3]:
+        answer.read()  # it ends
+    for connection, answer in zip(opened[3:], answers[3:], strict=True):
+        assert answer.readline().startswith(b"data: ")
+        assert connection.sock is not None
+    for connection in opened:
+        connection.close()
+
+
+class TestWhoIsLetIn:
+    """Every user of a machine reaches its ports; a home may be one user's alone (mode 700)."""
+
+    ANYTHING = ("/", "/api/overview", "/api/stream", "/api/pipelines/orders", "/static/app.js", "/nothing")
+
+    @pytest.mark.parametrize("path", ANYTHING)
+    def test_who_does_not_have_the_address_sees_nothing(self, page: Page, path: str) -> None:
+        """J5."""
+        for told in ("", "?token=", f"?token={TOKEN}x", f"?token={TOKEN[:-1]}", f"?token=x&token={TOKEN}"):
+            status, headers, body = page.ask(f"{path}{told}", known=False)
+            assert (status, b"orders" in body, "set-cookie" in headers) == (403, False, False)
+            assert b"as onceward ui prints it" in body
+        for cookie in (
+            f"{cookie_of(page.port)}=x",
+            f"{cookie_of(page.port + 1)}={TOKEN}",
+            '"',
+            f"a={TOKEN}",
+            "\u00e9=",
+        ):
+            assert page.ask(path, known=False, Cookie=cookie)[0] == 403
+
+    @pytest.mark.parametrize("path", ["/", "/api/overview", "/static/app.js"])
+    def test_who_has_it_is_let_in_and_needs_it_once(self, page: Page, path: str) -> None:
+        status, headers, _ = page.ask(f"{path}?token={TOKEN}", known=False)
+        assert status == 200
+        assert headers["set-cookie"] == f"{cookie_of(page.port)}={TOKEN}; Path=/; HttpOnly; SameSite=Strict"
+        assert headers["referrer-policy"] == "no-referrer"
+        cookie = headers["set-cookie"].partition(";")[0]
+        status, headers, _ = page.ask("/api/overview", known=False, Cookie=cookie)
+        assert (status, "set-cookie" in headers) == (200, False)
+
+    def test_each_start_has_another_token_that_nobody_guesses(self) -> None:
+        assert len({new_token() for _ in range(100)}) == 100
+        assert min(len(new_token()) for _ in range(100)) >= 43  # 256 bits
+
+
+@pytest.mark.parametrize("number", ["9" * 12, "9" * 13, "9" * 400, "9" * 5000, "-1", "1e3", "\u0661", "+1", "0x1"])
+def test_a_number_that_no_epoch_has_is_answered_and_looks_for_nothing(page: Page, number: str) -> None:
+    """J5: neither Python's own limit for texts of digits, nor a file name that is too long."""
+    path = f"/api/pipelines/orders/epochs/{quote(number)}"
+    status, says = page.error(path)
+    assert (status, len(says) < 120) == (404, True)
+    status = page.ask(f"/api/pipelines/orders/epochs?from={quote(number)}&to={quote(number)}")[0]
+    assert status == (200 if number == "9" * 12 else 400)
 
 
 def test_a_port_that_is_taken_is_told_with_the_way_out() -> None:

@@ -14,6 +14,7 @@ from kafka.future import Future
 
 from onceward.kafka import wire as wire_module
 from onceward.kafka.wire import Cluster, Wire
+from support.clocks import MONOTONIC
 
 LOST = KafkaConnectionError("by the test")
 
@@ -27,10 +28,11 @@ class Brokers:
     """In place of `KafkaNetClient`. To each kind of request the answers of its script, the last one for ever."""
 
     def __init__(self) -> None:
-        self.now = 0.0
+        self.now = MONOTONIC
         self.settings: dict[str, Any] = {}
         self.opened, self.closed = 0, 0
         self.refusal: Exception | None = None  # of the very first request
+        self.turned_away: Exception | None = None  # what they say to who asks why
         self.nodes: deque[int | None] = deque([1])
         self.asked: list[tuple[int, Any]] = []
         self.polled: list[int] = []
@@ -40,6 +42,7 @@ class Brokers:
     def wire(self, monkeypatch: pytest.MonkeyPatch, **settings: str) -> Wire:
         """The production wire, connected to these brokers at its first use."""
         monkeypatch.setattr(wire_module, "KafkaNetClient", self._open)
+        monkeypatch.setattr(wire_module, "require_admission", self._admit)
         monkeypatch.setattr(wire_module, "time", SimpleNamespace(monotonic=self.clock, sleep=self.sleep))
         return Wire(Cluster("brokers:9092", settings))
 
@@ -49,6 +52,11 @@ class Brokers:
 
     def requests(self, kind: str) -> list[Any]:
         return [request for _, request in self.asked if type(request).__name__ == kind]
+
+    @property
+    def waited(self) -> float:
+        """How much time has passed."""
+        return self.now - MONOTONIC
 
     def clock(self) -> float:
         return self.now
@@ -77,6 +85,10 @@ class Brokers:
 
     def close(self) -> None:
         self.closed += 1
+
+    def _admit(self, _bootstrap: str, _settings: object) -> None:
+        if self.turned_away is not None:
+            raise self.turned_away
 
     def _open(self, **settings: Any) -> "Brokers":
         self.opened += 1

@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeVar
 
 from pyspark.sql import DataFrame, SparkSession
 
-from onceward.epoch.contract import Committable, EpochContext, Guarantee, Owner
+from onceward.epoch.contract import Committable, EpochContext, Guarantee, Owner, TwoPhaseCommitSink
 from onceward.sinks.parquet.sink import Entry, LakeSink, Reading
 from onceward.sinks.parquet.staging import Staging
 from support.waiting import eventually
@@ -111,6 +111,7 @@ PROCESS = """
 import json, sys, time
 from pathlib import Path
 from onceward.epoch.contract import EpochContext, Guarantee, Owner
+from onceward.errors import SinkUnreachable
 from importlib import import_module
 told = json.loads(sys.stdin.read())
 module, _, kind = told["kind"].partition(":")
@@ -119,14 +120,20 @@ sink.open(Owner(**told["owner"], guarantee=Guarantee.EXACTLY_ONCE))
 print("ready", flush=True)
 while not Path(told["go"]).exists():
     time.sleep(0.001)
-sink.commit(EpochContext(epoch=told["epoch"]), told["committable"])
+for left in reversed(range(10)):  # the coordinator asks again, too
+    try:
+        sink.commit(EpochContext(epoch=told["epoch"]), told["committable"])
+        break
+    except SinkUnreachable:
+        if not left:
+            raise
 sink.close()
 """
 
 
 @contextmanager
 def committing_processes(
-    driver: LakeSink, epoch: int, committable: Committable, terms: list[int], go: Path
+    driver: TwoPhaseCommitSink, epoch: int, committable: Committable, terms: list[int], go: Path
 ) -> Iterator[list[subprocess.Popen[str]]]:
     """Processes that are about to commit the same epoch: they start when the file `go` is there."""
     owner = {"pipeline": driver.owner.pipeline, "lineage": driver.owner.lineage, "sink": driver.owner.sink}

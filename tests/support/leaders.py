@@ -21,6 +21,7 @@ from onceward.epoch.outcome import TopicPartition
 from onceward.kafka.batch import HEADER, BatchHeader
 from onceward.kafka.records import Columns, Compression, encode
 from onceward.kafka.wire import Cluster
+from support.clocks import MONOTONIC
 
 REMEMBERED = 5  # batches of a producer and partition that a broker recognises
 
@@ -65,7 +66,7 @@ class Leaders:
     def __init__(self, topics: Mapping[str, list[int]]) -> None:
         self.cluster = Cluster("leaders:9092")
         self.leaders = dict(topics)
-        self.now = 0.0
+        self.now = MONOTONIC
         self.asked_for_topics = 0
         self.requests: list[tuple[int, list[TopicPartition]]] = []
         self.most: dict[TopicPartition, int] = {}  # batches of a partition on their way before it had taken any
@@ -78,6 +79,11 @@ class Leaders:
     def values(self, topic: str, partition: int = 0) -> list[bytes]:
         """What the partition holds, in order: the batches' records as they were made by `payload`."""
         return [batch[HEADER.size :] for _, batch in self.log(topic, partition).taken]
+
+    @property
+    def waited(self) -> float:
+        """How much time has passed."""
+        return self.now - MONOTONIC
 
     def clock(self) -> float:
         return self.now

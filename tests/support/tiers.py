@@ -14,6 +14,7 @@ import pytest
 
 TIERS: Final = ("quick", "test", "all")  # each holds the one before it
 REST: Final = "rest"  # of "all", what is not in "test"
+COVERING: Final = ("tests/epoch/", "tests/kafka/", "tests/proof/", "tests/docs/")  # what `make coverage` runs
 SERVERS: Final = frozenset({"broker", "cluster", "drivers", "own", "own_kafka", "postgres", "spark", "stack"})
 STARTS_A_SERVER: Final = frozenset({"java", "spark-submit", "initdb", "pg_ctl", "postgres"})
 
@@ -25,8 +26,10 @@ NOT_QUICK: Final = {
     "tests/dashboard/test_browser.py": ("*",),
     "tests/jars/test_cache.py": ("*",),
     "tests/jars/test_java.py": ("*",),
+    "tests/kafka/test_quotas.py": ("*",),
     "tests/pipeline/test_archive.py": ("*",),
     "tests/pipeline/test_session.py": ("*",),
+    "tests/pipeline/test_tiered_and_compacted_topics.py": ("*",),
     "tests/project/test_wheel.py": ("*",),
     "tests/proof/test_simulation.py": (
         "test_the_schedules_end_*", "test_the_search_*", "test_two_processes_*", "test_wherever_*",
@@ -52,7 +55,7 @@ COMBINATIONS: Final = {
         "test_tasks_in_executor_processes_*": "test_cluster: an executor and a worker killed",
     },
     "tests/pipeline/test_brokers.py": {
-        "test_any_of_three_brokers_*": "test_stack: a coordinator of three killed, transactions go on under another",
+        "test_any_of_three_brokers_*": "test_three_brokers: our own transactions, whichever of three is killed",
         "test_two_of_three_brokers_*": "test_kills: the only broker killed and restarted",
     },
     "tests/pipeline/test_cluster.py": {
@@ -115,16 +118,13 @@ COMBINATIONS: Final = {
         "test_no_way_of_the_small_model_*": "five thousand seeded schedules; the search finds planted bugs",
     },
     "tests/proof/test_chaos_runs.py": {
-        "test_three_brokers_*": "test_stack: a coordinator killed, transactions go on; `make prove` with three brokers",
+        "test_three_brokers_*": "test_three_brokers: our own transactions; `make prove` with three brokers",
         "test_what_promises_less_*": "test_modes: each guarantee and Spark's own sink; a job that doubles is caught",
         "test_the_documents_job_*": "the same file, where it doubles",
     },
     "tests/sinks/files/test_conformance.py": {
         "TestJson::*": "Parquet: a format only changes how a file is encoded (test_sink)",
         "TestCsv::*": "Parquet: a format only changes how a file is encoded (test_sink)",
-    },
-    "tests/sinks/postgres/test_conformance.py": {
-        "TestPostgresSinkThatUpserts::*": "appending; what an upsert does is in test_commit and test_target",
     },
     "tests/dashboard/test_live.py": {
         "test_a_pipeline_is_followed_*": "test_browser_live: one that dies and comes back, on the page itself",
@@ -144,7 +144,7 @@ COMBINATIONS: Final = {
         "test_a_case_that_does_not_apply_*[[]DecidingDirectorySink]": "a sink that does not decide, case by case",
     },
     "tests/testing/test_your_own.py": {
-        "test_the_sink_of_the_page_passes_the_kit": "test_kit: another sink in a file passes it",
+        "test_the_sink_of_the_page_passes_the_kit": "the same file: case by case, in the tests' own Spark",
     },
     "tests/apps/test_tutorial.py": {
         "test_who_follows_*": "test_application runs the page's code; the demo kills it",
@@ -161,6 +161,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         choices=(*TIERS, REST),
         help="quick: without servers; test: with them (unless told otherwise); all: every combination too; rest: the "
         "combinations alone",
+    )
+    parser.addoption(
+        "--after-coverage", action="store_true", help="without the quick tests that `make coverage` has just run"
     )
 
 
@@ -195,10 +198,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     named = any("::" in argument for argument in config.args)  # who names a test wants it
     wanted: str = config.getoption("--tier") or ("all" if named else "test")
     tiers = TIERS[-1:] if wanted == REST else TIERS[: TIERS.index(wanted) + 1]
-    left_out = [item for item in items if tier_of(item) not in tiers]
+    covered: tuple[str, ...] = COVERING if config.getoption("--after-coverage") else ()
+    left_out = [item for item in items if tier_of(item) not in tiers or _has_run(item, covered)]
     if left_out:
         config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if tier_of(item) in tiers]
+        gone = set(left_out)
+        items[:] = [item for item in items if item not in gone]
+
+
+def _has_run(item: pytest.Item, covered: tuple[str, ...]) -> bool:
+    return item.nodeid.startswith(covered) and tier_of(item) == "quick"
 
 
 def _require_matched(items: list[pytest.Item]) -> None:

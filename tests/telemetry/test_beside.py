@@ -12,6 +12,7 @@ from onceward.epoch.ledger import Entry
 from onceward.epoch.observing import AbortedTry, Course, Observer
 from onceward.telemetry import beside
 from onceward.telemetry.beside import Beside
+from support.clocks import MONOTONIC
 from watching.test_showing import entry
 
 
@@ -21,7 +22,7 @@ def test_everything_arrives_in_order_and_before_the_end() -> None:
     other.started()
     other.aborted(0, AbortedTry(1, "X", "x", 0.0))
     for epoch in range(50):
-        other.committed(entry(epoch), Course(epoch, 0.0))
+        other.committed(entry(epoch), Course(epoch, MONOTONIC))
     other.failed(50, None, RuntimeError("x"))
     other.ended(None)
     assert [it.epoch for it in seen.entries] == list(range(50))
@@ -42,7 +43,7 @@ def test_a_server_that_hangs_neither_slows_nor_stops_an_epoch(
     other, began = Beside(Hangs(), room=10), time.monotonic()
     with caplog.at_level(logging.WARNING, "onceward"):
         for epoch in range(1000):
-            other.committed(entry(epoch), Course(epoch, 0.0))
+            other.committed(entry(epoch), Course(epoch, MONOTONIC))
         other.ended(None)
     assert time.monotonic() - began < 5
     assert [getattr(it, "event", "") for it in caplog.records] == ["telemetry_left_out"]
@@ -57,7 +58,7 @@ def test_a_server_that_is_away_is_said_once(caplog: pytest.LogCaptureFixture) ->
     other = Beside(Away())
     with caplog.at_level(logging.WARNING, "onceward"):
         for epoch in range(5):
-            other.committed(entry(epoch), Course(epoch, 0.0))
+            other.committed(entry(epoch), Course(epoch, MONOTONIC))
         other.ended(None)
     assert [getattr(it, "event", "") for it in caplog.records] == ["telemetry_failed"]
     assert "ConnectionError: refused" in caplog.text

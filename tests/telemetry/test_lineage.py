@@ -18,6 +18,7 @@ from onceward.telemetry import lineage
 from onceward.telemetry.datasets import Dataset, Read, kafka, reads, written
 from onceward.telemetry.lineage import Begun
 from onceward.telemetry.openlineage import OpenLineage, emitter
+from support.clocks import MONOTONIC
 
 KAFKA = {"kafka.bootstrap.servers": "broker-1:9092,broker-2:9092", "subscribe": "orders"}
 BEGUN = Begun(
@@ -33,7 +34,7 @@ BEGUN = Begun(
     positions=['{"orders":{"0":10,"1":4}}'],
     schemas={"postgres": [("customer", "string"), ("cents", "bigint")]},
 )
-COURSE = Course(0, 0.0)
+COURSE = Course(0, MONOTONIC)
 
 
 @pytest.fixture(autouse=True)
@@ -108,7 +109,7 @@ def test_a_run_tells_its_start_its_epochs_and_its_end() -> None:
 
 
 def test_between_intervals_epochs_are_summed_up_and_the_end_tells_the_rest() -> None:
-    heard, now = Collected(), [0.0]
+    heard, now = Collected(), [MONOTONIC]
     telling = OpenLineage(heard, BEGUN, interval_s=60, clock=lambda: now[0])
     telling.started()
     for epoch in range(10):

@@ -18,6 +18,7 @@ from onceward.cli.watch import LogLines, view
 from onceward.epoch.observing import Course
 from onceward.errors import ConfigurationError, HomeInUse
 from onceward.telemetry.logs import EPOCHS, JsonFormatter, Logged
+from support.clocks import MONOTONIC
 from watching.test_showing import entry
 
 ROOT = Path(__file__).parents[2]
@@ -95,7 +96,7 @@ def test_text_from_outside_stays_in_its_line_and_a_traceback_is_a_field() -> Non
     line = JsonFormatter().format(made)
     assert "\n" not in line
     assert "\x1b" not in line
-    assert json.loads(line)["traceback"].endswith("ValueError: a\nb")
+    assert json.loads(line)["traceback"].endswith('raise ValueError("a\\nb")\nValueError')
 
 
 def test_a_line_names_the_pipeline_that_the_thread_works_for(caplog: pytest.LogCaptureFixture) -> None:
@@ -111,12 +112,12 @@ def test_starts_epochs_and_ends_are_events(caplog: pytest.LogCaptureFixture) -> 
     telling = Logged("clicks")
     with caplog.at_level(logging.INFO, "onceward"):
         telling.started()
-        telling.committed(entry(3), Course(3, 0.0))
+        telling.committed(entry(3), Course(3, MONOTONIC))
         telling.ended(None)
         telling.ended(HomeInUse("taken"))
     found = [(it.event, it.pipeline) for it in caplog.records]  # type: ignore[attr-defined]
     logging.getLogger(EPOCHS).setLevel(logging.WARNING)
-    telling.committed(entry(4), Course(4, 0.0))
+    telling.committed(entry(4), Course(4, MONOTONIC))
     logging.getLogger(EPOCHS).setLevel(logging.NOTSET)
     names = ["pipeline_started", "epoch_committed", "pipeline_ended", "pipeline_failed"]
     assert found == [(name, "clicks") for name in names]
@@ -146,7 +147,7 @@ def test_with_json_standard_error_has_lines_of_json_only(
     with view(log_format="json") as shown:
         assert isinstance(shown, LogLines)
         shown.report("clicks: starting")
-        Logged("clicks").committed(entry(3), Course(3, 0.0))
+        Logged("clicks").committed(entry(3), Course(3, MONOTONIC))
         Logged("clicks").started()  # info: below the level
     lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
     assert [it["event"] for it in lines] == ["report", "epoch_committed"]
@@ -160,7 +161,7 @@ def test_as_text_an_epoch_is_the_views_to_show_and_the_files_to_have(
     log: logging.Logger, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     logs.set_up("info", tmp_path / "log")
-    Logged("clicks").committed(entry(3), Course(3, 0.0))
+    Logged("clicks").committed(entry(3), Course(3, MONOTONIC))
     assert capsys.readouterr().err == ""
     assert "epoch 3 committed" in (tmp_path / "log").read_text()
 

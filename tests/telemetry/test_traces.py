@@ -16,6 +16,7 @@ from onceward.epoch.contract import Guarantee
 from onceward.epoch.observing import Course
 from onceward.errors import CommitUnproven, EpochFailed
 from onceward.telemetry.traces import API, Traces, since_1970_ns, tracing
+from support.clocks import MONOTONIC, WALL_NS
 
 
 @pytest.fixture
@@ -27,7 +28,7 @@ def exported() -> InMemorySpanExporter:
 def traces(exported: InMemorySpanExporter) -> Traces:
     provider = TracerProvider(shutdown_on_exit=False)
     provider.add_span_processor(SimpleSpanProcessor(exported))
-    return Traces(provider.get_tracer("onceward"), lambda moment: int(moment * 1e9))
+    return Traces(provider.get_tracer("onceward"), since_1970)
 
 
 def children(spans: tuple[ReadableSpan, ...], parent: ReadableSpan) -> list[ReadableSpan]:
@@ -35,8 +36,13 @@ def children(spans: tuple[ReadableSpan, ...], parent: ReadableSpan) -> list[Read
     return sorted(found, key=lambda it: it.start_time or 0)
 
 
+def since_1970(moment: float) -> int:
+    """Another clock than the steps'; `seconds` counts from where the pipeline's begins."""
+    return WALL_NS + int((moment - MONOTONIC) * 1000) * 1_000_000
+
+
 def seconds(span: ReadableSpan) -> tuple[str, float, float]:
-    return span.name, (span.start_time or 0) / 1e9, (span.end_time or 0) / 1e9
+    return span.name, ((span.start_time or 0) - WALL_NS) / 1e9, ((span.end_time or 0) - WALL_NS) / 1e9
 
 
 def test_an_epoch_is_a_span_and_its_phases_and_sinks_are_its_children(
@@ -74,7 +80,7 @@ def test_aborted_tries_are_events_of_the_span(traces: Traces, exported: InMemory
     assert [(it.name, dict(it.attributes or {})) for it in whole.events] == [
         (
             "onceward.attempt_aborted",
-            {"onceward.attempt": 1, "error.type": "RuntimeError", "onceward.reason": "RuntimeError: lost a task"},
+            {"onceward.attempt": 1, "error.type": "RuntimeError", "onceward.reason": "RuntimeError"},
         )
     ]
     assert whole.attributes["onceward.attempts"] == 2

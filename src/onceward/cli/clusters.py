@@ -32,7 +32,7 @@ DirOption = Annotated[
 @contextmanager
 def connected(kafka: str | None, settings: list[str] | None, folder: Path | None) -> "Iterator[Wire]":
     """To the named brokers, or to the development broker of the folder; closed at the end."""
-    from onceward.kafka.trust import require_trust
+    from onceward.kafka.admission import require_admission
 
     if kafka is None and settings:
         raise typer.BadParameter("--setting goes with --kafka HOST:PORT")
@@ -40,7 +40,7 @@ def connected(kafka: str | None, settings: list[str] | None, folder: Path | None
         raise typer.BadParameter("--kafka and --dir exclude each other: one names the brokers, the other a folder")
     with wire_to(kafka or _running(folder or default_dir()), settings) as wire:
         _knock(wire.cluster.bootstrap)
-        require_trust(wire.cluster.bootstrap, wire.cluster.settings)
+        require_admission(wire.cluster.bootstrap, wire.cluster.settings)
         yield wire
 
 

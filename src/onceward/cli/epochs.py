@@ -20,7 +20,6 @@ PHASES: Final = {
     DECIDED: "decided, not committed everywhere",
     DONE: "committed",
 }
-OF_FORMAT_1: Final = ("rows", "digest", "partitions")
 
 
 def epochs(
@@ -36,16 +35,10 @@ def epochs(
         "pipeline": deed.pipeline,
         "lineage": deed.lineage,
         "guarantee": deed.guarantee,
-        "epochs": [_facts(entry) for entry in entries],
+        "epochs": msgspec.to_builtins(entries),
     }
     title = one_line(f"{deed.pipeline} ({deed.guarantee}), lineage {deed.lineage[:8]}")
     result(facts, _told(title, entries) if entries else f"{title}: no epoch yet", as_json=as_json)
-
-
-def _facts(entry: Entry) -> dict[str, object]:
-    """Rows in are counted once, rows out for each sink; what an entry keeps for old releases is left out."""
-    facts: dict[str, object] = msgspec.to_builtins(entry)
-    return {name: value for name, value in facts.items() if entry.format == 1 or name not in OF_FORMAT_1}
 
 
 def _told(title: str, entries: list[Entry]) -> str:
@@ -80,9 +73,6 @@ def _epoch(entry: Entry) -> str:
 
 
 def _sinks(entry: Entry) -> list[tuple[str, int, str, dict[str, float]]]:
-    """Format 1 knew one sink, without a name."""
-    if not entry.sinks:
-        return [("", entry.rows, entry.digest, entry.milliseconds)]
     return [
         (f"{name}{' *' if name == entry.decider else ''}", part.rows, part.digest, dict(part.milliseconds))
         for name, part in entry.sinks.items()

@@ -11,7 +11,7 @@ from onceward.cli.destinations import ConfirmOption, code_of, lines_of
 from onceward.cli.homes import HomeArgument, home_at, sinks_from_file
 from onceward.cli.output import AsJson, result
 from onceward.epoch import inspection
-from onceward.epoch.home import Home
+from onceward.epoch.checkpoint import Checkpoint
 from onceward.errors import ConfigurationError, OncewardError
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def in_doubt(
     """
     with home_at(home) as found:
         deed, doubt, before = inspection.deed_of(found), inspection.in_doubt(found), inspection.resolutions(found)
-        planned = _planned(found)
+        planned = Checkpoint.newest(found.of_lineage(deed)).planned()
         last = inspection.epochs(found, 1)
     lines, facts = [], None
     if doubt is not None:
@@ -116,11 +116,5 @@ def _peek(entry: "Entry", sink: "TwoPhaseCommitSink", pipeline: str) -> Answer:
         last = sink.peek(pipeline)
     finally:
         sink.close()
-    out = last is not None and last.epoch >= entry.epoch
+    out = last is not None and last.lineage == entry.lineage and last.epoch >= entry.epoch
     return Answer(out, f"every sink has voted, and {name} {'has' if out else 'has not'} committed it as of now")
-
-
-def _planned(home: Home) -> int | None:
-    from onceward.epoch.checkpoint import Checkpoint
-
-    return Checkpoint.newest(home).planned()

@@ -1,7 +1,10 @@
 """`onceward kafka consume`: what a reader of a topic sees."""
 
+import signal
 import sys
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from datetime import datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated
@@ -48,10 +51,10 @@ def consume(
     """Print records, one on each line, up to the end of the topic as it was at the start."""
     from_time = _checked(start)
     between = separator.replace("\\t", "\t")
-    with connected(kafka, setting, folder) as wire:
+    with _interrupted() if follow else nullcontext(_never) as is_over, connected(kafka, setting, folder) as wire:
         ends = _ends(wire, topic, partition, committed=committed)
         starts = _starts(wire, topic, start, from_time, ends)
-        found = _records(wire, starts, None if follow else ends, committed=committed)
+        found = _records(wire, starts, None if follow else ends, is_over, committed=committed)
         count = 0
         try:
             for record in islice(found, at_most):
@@ -67,6 +70,29 @@ def consume(
         progress(f"{count} {'record' if count == 1 else 'records'}{'' if committed else ', committed or not'}")
         if committed and not follow and count != at_most:
             _tell_what_is_open(wire, topic, ends)
+
+
+@contextmanager
+def _interrupted() -> Iterator[Callable[[], bool]]:
+    """Whether Ctrl-C was pressed. A second one ends at once.
+
+    kafka-python takes an interrupt that comes while it works for an error of that work, and goes on.
+    """
+    pressed = threading.Event()
+
+    def note(*_: object) -> None:
+        pressed.set()
+        signal.signal(signal.SIGINT, before)
+
+    before = signal.signal(signal.SIGINT, note)
+    try:
+        yield pressed.is_set
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _never() -> bool:
+    return False
 
 
 def _checked(start: str) -> int | None:
@@ -108,12 +134,18 @@ def _starts(
 
 
 def _records(
-    wire: "Wire", starts: "dict[TopicPartition, int]", ends: "dict[TopicPartition, int] | None", *, committed: bool
+    wire: "Wire",
+    starts: "dict[TopicPartition, int]",
+    ends: "dict[TopicPartition, int] | None",
+    is_over: Callable[[], bool],
+    *,
+    committed: bool,
 ) -> "Iterator[Record]":
     from onceward.kafka.reading import Reader
+    from onceward.kafka.topics import compacted
 
-    reader = Reader(wire, starts, committed=committed)
-    return reader.follow() if ends is None else reader.until(ends)
+    reader = Reader(wire, starts, committed=committed, compacted=compacted(wire, {it.topic for it in starts}))
+    return reader.follow(is_over) if ends is None else reader.until(ends)
 
 
 def _tell_what_is_open(wire: "Wire", topic: str, ends: "dict[TopicPartition, int]") -> None:

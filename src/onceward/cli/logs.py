@@ -11,7 +11,8 @@ import typer
 from onceward.cli.failing import exit_code
 from onceward.cli.output import progress
 from onceward.errors import OncewardError
-from onceward.telemetry.logs import EPOCHS, JsonFormatter
+from onceward.telemetry.logs import EPOCHS, JsonFormatter, TextFormatter
+from onceward.telemetry.outward import error_outward
 
 LEVELS: Final = ("debug", "info", "warning", "error")
 FORMATS: Final = ("text", "json")
@@ -56,7 +57,7 @@ def set_up(level: str, file: Path | None, *, quiet: bool = False, log_format: st
     log.setLevel(level.upper())
     log.propagate = False
     lines = _Lines(logging.ERROR if quiet else logging.NOTSET)
-    lines.setFormatter(JsonFormatter() if as_json else logging.Formatter("onceward: %(message)s"))
+    lines.setFormatter(JsonFormatter() if as_json else TextFormatter("onceward: %(message)s"))
     if not as_json:
         lines.addFilter(lambda record: record.name != EPOCHS)
     handlers: list[logging.Handler] = [lines]
@@ -66,7 +67,7 @@ def set_up(level: str, file: Path | None, *, quiet: bool = False, log_format: st
         except OSError as error:
             raise typer.BadParameter(f"--log-file {file}: {error.strerror}") from error
         written.setFormatter(
-            JsonFormatter() if as_json else logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s")
+            JsonFormatter() if as_json else TextFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s")
         )
         handlers.append(written)
     log.handlers[:] = handlers
@@ -91,8 +92,9 @@ def failure_logged(log_format: str) -> Iterator[None]:
     except OncewardError as error:
         if log_format != "json":
             raise
-        facts = {"event": "run_failed", "error": type(error).__name__}
-        logging.getLogger(RUN).error("%s", error, extra=facts)
+        kind = type(error).__name__
+        facts = {"event": "run_failed", "error": kind}
+        logging.getLogger(RUN).error("%s", error_outward(error).removeprefix(f"{kind}: "), extra=facts)
         raise typer.Exit(exit_code(error, ["run"])) from error
 
 

@@ -5,7 +5,7 @@ Sub-commands import what is heavy (pyspark, pyarrow) inside their functions: hel
 """
 
 import sys
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 
@@ -27,7 +27,9 @@ from onceward.cli.simulate import simulate
 from onceward.cli.skip import skip
 from onceward.cli.textbook import textbook
 from onceward.cli.ui import ui
+from onceward.epoch.home_unusable import home_unusable, is_about
 from onceward.errors import OncewardError
+from onceward.secret import without_secrets
 
 app = typer.Typer(
     name="onceward",
@@ -77,5 +79,15 @@ def main() -> None:
     try:
         app()
     except OncewardError as error:
-        progress(f"onceward: {error}")
-        sys.exit(exit_code(error, sys.argv[1:]))
+        _fail(error)
+    except OSError as error:
+        named = next((it for it in sys.argv[1:] if not it.startswith("-") and is_about(error, it)), None)
+        ours = home_unusable(error, named) if named is not None else None
+        if ours is None:
+            raise
+        _fail(ours)
+
+
+def _fail(error: OncewardError) -> NoReturn:
+    progress(f"onceward: {without_secrets(str(error))}")
+    sys.exit(exit_code(error, sys.argv[1:]))

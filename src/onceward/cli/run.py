@@ -41,8 +41,12 @@ def run(
         typer.Option("--standby", help="Wait with Spark up while another driver runs, and take over when it ends."),
     ] = False,
     trust_ledger: Annotated[
-        bool, typer.Option("--trust-ledger", help="Go on from the ledger where a sink has lost its marker.")
-    ] = False,
+        list[str] | None,
+        typer.Option(
+            "--trust-ledger", metavar="SINK", help="Go on from the ledger where this sink has lost its marker."
+        ),
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="With --trust-ledger: do not ask.")] = False,
     in_doubt: Annotated[
         str | None,
         typer.Option("--in-doubt", help="With --trust-ledger: the epoch in doubt was 'committed' or 'aborted'."),
@@ -105,6 +109,9 @@ def run(
         view(quiet=quiet, json_lines=json_lines, log_format=log_format) as shown,
         served(metrics, shown.report),
     ):
+        from onceward.jars.spark import require_pyspark
+
+        require_pyspark()
         from onceward.pipeline import host, shipping
         from onceward.pipeline.explaining import in_our_words, in_users_file
         from onceward.pipeline.session import end, session
@@ -129,13 +136,20 @@ def run(
                     pipelines, restores = host.restoring(
                         pipelines, savepoint, new_name=new_name, partitions=partitions, new_lineage=new_lineage
                     )
+
+                def confirm(lines: list[str]) -> None:
+                    shown.report("\n".join(lines))
+                    if not yes:
+                        typer.confirm("Go on without what these sinks lack?", abort=True, err=True)
+
                 ended = host.run(
                     pipelines,
                     restores=restores,
                     standby=standby,
                     trigger="once" if once else trigger,
                     take_over=take_over,
-                    trust_ledger=trust_ledger,
+                    trust_ledger=trust_ledger or [],
+                    confirm=confirm,
                     in_doubt=cast("InDoubt | None", in_doubt),
                     replan=replan,
                     accept_lost_input=accept_lost_input,

@@ -18,6 +18,7 @@ from onceward.cli.savepoint_diff import diff
 from onceward.cli.savepoint_tables import described, listed
 from onceward.epoch import stop_request
 from onceward.epoch.home import parse_home
+from onceward.holding import is_gone
 from onceward.savepoint import creating, keeping
 from onceward.savepoint.manifest import Savepoint, load
 from onceward.savepoint.place import Place
@@ -111,13 +112,12 @@ def delete(
 
 
 def _stop(home: "Home", patience_s: float) -> None:
-    from onceward.pipeline.lease import is_dead
-
     stopped = stop_request.stop_driver(
         home.storage,
         by=f"onceward savepoint create (process {os.getpid()} on {socket.gethostname()})",
         now=_now,
-        is_dead=is_dead,
+        is_gone=is_gone,
+        saves=True,
         clock=time.monotonic,
         sleep=time.sleep,
         patience_s=patience_s,

@@ -8,6 +8,7 @@ import typer
 from onceward.cli.homes import HomeArgument, home_at, pipeline_from_file
 from onceward.cli.output import AsJson, progress, result
 from onceward.epoch import inspection, skips
+from onceward.epoch.checkpoint import Checkpoint
 from onceward.epoch.poison import MOST
 from onceward.epoch.skips import Skipped
 from onceward.terminal import one_line
@@ -19,7 +20,11 @@ def skip(
     home: HomeArgument,
     record: Annotated[
         str | None,
-        typer.Argument(metavar="[TOPIC/PARTITION/OFFSET]", help="The record, as in clicks/0/17.", show_default=False),
+        typer.Argument(
+            metavar="[TOPIC/PARTITION/OFFSET]",
+            help="The record, as in clicks/0/17; 1:clicks/0/17 of the second source.",
+            show_default=False,
+        ),
     ] = None,
     *,
     file: Annotated[
@@ -52,19 +57,21 @@ def skip(
         elif file is not None:
             _find(home, file, as_json=as_json)
         return
-    place = skips.parse(record)
+    source, topic, partition, offset = skips.parse(record)
     with pipeline_from_file(file, home) as pipeline:
         if undo:
-            pipeline.unskip(*place, report=progress)
-            text, facts = f"{place} is read again by the next start", dict[str, object]()
+            pipeline.unskip(topic, partition, offset, source=source, report=progress)
+            text, facts = f"{record} is read again by the next start", dict[str, object]()
         else:
-            found = pipeline.skip(*place, reason=reason, dead_letters=dead_letters, report=progress)
+            found = pipeline.skip(
+                topic, partition, offset, reason=reason, source=source, dead_letters=dead_letters, report=progress
+            )
             facts = _facts(found)
             where = f"; its epoch carries it to {found.dead_letters}" if found.dead_letters is not None else ""
             text = (
                 f"{_line(found)}\nThe next start leaves it out{where}. The home keeps it: onceward skip {home} --list"
             )
-    result({"pipeline": pipeline.name, "record": str(place), "undone": undo, **facts}, text, as_json=as_json)
+    result({"pipeline": pipeline.name, "record": record, "undone": undo, **facts}, text, as_json=as_json)
 
 
 def _find(home: str, file: Path, *, as_json: bool) -> None:
@@ -85,7 +92,7 @@ def _find(home: str, file: Path, *, as_json: bool) -> None:
 def _list(home: str, *, as_json: bool) -> None:
     with home_at(home) as found:
         deed = inspection.deed_of(found)
-        records = skips.read(found.of_lineage(deed).storage)
+        records = skips.read(Checkpoint.noted(found.of_lineage(deed), skips.FILE))
     text = "\n".join(map(_line, records)) or f"{deed.pipeline}: no record is skipped"
     result({"pipeline": deed.pipeline, "skipped": [_facts(it) for it in records]}, text, as_json=as_json)
 

@@ -54,8 +54,10 @@ def positions_of(entry: Entry, begins: Mapping[TopicPartition, int]) -> list[Pos
 
 
 def aborted_of(reader: HomeReader, look: Look, epoch: int) -> list[AbortedFacts]:
-    """As the drivers have left it: of every term that could have tried this epoch, oldest first."""
-    terms = [term for term, start in sorted(look.starts.items()) if start.after_epoch < epoch]
+    """As the drivers have left it: of every term that could have tried this lineage's epoch, oldest first."""
+    origin = look.deed.origin if look.deed is not None else None
+    since = origin.first_term if origin is not None else 0
+    terms = [term for term, start in sorted(look.starts.items()) if term >= since and start.after_epoch < epoch]
     return [
         AbortedFacts(
             attempt=event.attempt or 1, cause=event.cause, reason=str(without_secrets(event.reason)), at=event.at
@@ -93,5 +95,6 @@ def _begins(reader: HomeReader, look: Look, epoch: int) -> Mapping[TopicPartitio
         before = reader.index.entry(epoch - 1)
         if before is not None and before.positions:
             return kafka_positions(before.positions)
-        return Checkpoint.newest(reader.storage_of(look.deed)).begins(epoch)
+        sources = Checkpoint.newest(reader.storage_of(look.deed)).begins_of_sources(epoch)
+        return {place: offset for source in reversed(sources) for place, offset in source.items()}
     return {}

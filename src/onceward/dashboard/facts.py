@@ -51,7 +51,7 @@ def facts_of(id_: str, location: str, look: Look) -> PipelineFacts:
         rows_in_per_s=rates.rows_in,
         rows_out_per_s=rates.by_sink,
         latency_ms=Percentiles(p50=percentile(took, 0.5), p95=percentile(took, 0.95)),
-        lag=said.lag if said is not None else {},
+        lag=said.lag if said is not None and state.word == life.RUNNING else {},  # else it is of an earlier moment
         in_doubt=_in_doubt(look, living=living),
         waits_for=_shown(said.waits_for) if living and said is not None else "",
         last_error=_shown(said.last_error) if said is not None else "",

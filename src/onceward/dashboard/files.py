@@ -8,9 +8,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple, NoReturn
 
+from onceward.epoch import regular_file
+
 KEPT: Final = 512  # small files of a home whose bytes are kept
 SMALL: Final = 1 << 16  # bytes
-LARGEST: Final = 64 << 20  # bytes; no file of a home that we read is near that, so a larger one is not ours
+LARGEST: Final = 64 << 20  # bytes; nothing that is shown is near that
 # A folder's time moves in ticks of some milliseconds: what changed just now may change again within the same tick.
 SETTLED_NS: Final = 2_000_000_000
 LONG: Final = frozenset({"ledger", "decisions"})
@@ -53,10 +55,8 @@ class ReadOnlyFiles:
         if kept is not None and kept[0] == stamp:
             self._kept.move_to_end(name)
             return kept[1]
-        if stamp.size > LARGEST:
-            raise OSError(f"{name} has {stamp.size} bytes, which no file of a home has")
         try:
-            data = (self.root / name).read_bytes()
+            data = regular_file.whole(self.root / name, LARGEST)
         except FileNotFoundError:
             return None
         if len(data) <= SMALL and not name.startswith(("ledger/", "decisions/", "lineages/")):

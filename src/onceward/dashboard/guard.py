@@ -1,6 +1,10 @@
 """Who may ask, for what, and what a browser may do with the answer: in front of every route."""
 
+import hmac
+import secrets
+from http.cookies import CookieError, SimpleCookie
 from typing import Final
+from urllib.parse import parse_qs
 
 from starlette.datastructures import MutableHeaders
 from starlette.responses import JSONResponse
@@ -24,16 +28,28 @@ HEADERS: Final = {
 
 
 class Guard:
-    """Refuses what is not a look from this machine under one of its own names."""
+    """Refuses what is not a look from this machine, under one of its own names, by who has been given the address.
 
-    def __init__(self, app: ASGIApp) -> None:
+    Every user of the machine reaches the port; the homes may be one user's own. So the address has a token in it, and a
+    browser that came with it gets a cookie: links and reloads need none.
+    """
+
+    def __init__(self, app: ASGIApp, token: str, port: int) -> None:
         self._app = app
+        self._token = token.encode()
+        self._cookie = cookie_of(port)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             if scope["type"] == "lifespan":
                 await self._app(scope, receive, send)
             return
+        given = self._fits(_of_query(scope))
+        refusal = _refusal(scope)
+        if refusal is None and not given and not self._fits(_of_cookie(scope, self._cookie)):
+            refusal = JSONResponse(
+                {"error": "this page is for who has its address: open it as onceward ui prints it"}, 403
+            )
 
         async def send_guarded(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -41,10 +57,40 @@ class Guard:
                 for name, value in HEADERS.items():
                     headers[name] = value
                 headers["Cache-Control"] = "no-store" if scope["path"].startswith("/api/") else "no-cache"
+                if given and refusal is None:
+                    headers["Set-Cookie"] = f"{self._cookie}={self._token.decode()}; Path=/; HttpOnly; SameSite=Strict"
             await send(message)
 
-        refusal = _refusal(scope)
         await (refusal or self._app)(scope, receive, send_guarded)
+
+    def _fits(self, told: str) -> bool:
+        return hmac.compare_digest(told.encode(), self._token)  # takes as long for any guess
+
+
+def new_token() -> str:
+    """Nobody guesses it."""
+    return secrets.token_urlsafe(32)
+
+
+def cookie_of(port: int) -> str:
+    """Cookies do not know ports: two pages of one machine must not overwrite each other's."""
+    return f"onceward-ui-{port}"
+
+
+def _of_query(scope: Scope) -> str:
+    return next(iter(parse_qs(scope["query_string"].decode("latin-1")).get("token", [])), "")
+
+
+def _of_cookie(scope: Scope, name: str) -> str:
+    for header, value in scope["headers"]:
+        if header == b"cookie":
+            try:
+                found = SimpleCookie(value.decode("latin-1")).get(name)
+            except CookieError:
+                continue
+            if found is not None:
+                return found.value
+    return ""
 
 
 def _refusal(scope: Scope) -> JSONResponse | None:

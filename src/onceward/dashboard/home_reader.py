@@ -9,18 +9,21 @@ from pathlib import Path
 from onceward import processes
 from onceward.dashboard import life
 from onceward.dashboard.files import ReadOnlyFiles, Stamp
+from onceward.dashboard.lag import ReadUpTo
 from onceward.dashboard.ledger_index import LedgerIndex, key_of
 from onceward.dashboard.life import Sign
 from onceward.dashboard.summaries import Summary
 from onceward.epoch import decisions as decided
-from onceward.epoch import inspection
+from onceward.epoch import inspection, source_topics
 from onceward.epoch import term as terms
+from onceward.epoch.checkpoint import kafka_positions
 from onceward.epoch.decisions import Decisions
 from onceward.epoch.deeds import Deed
 from onceward.epoch.home import Home
 from onceward.epoch.inspection import Doubt
 from onceward.epoch.ledger import DONE, Entry, Ledger
 from onceward.epoch.sealed import unseal
+from onceward.epoch.source_topics import ids_in
 from onceward.epoch.term import Holder, Start
 from onceward.errors import OncewardError
 from onceward.telemetry import activity
@@ -93,6 +96,18 @@ class HomeReader:
             began=term in self._starts,
             said=self._said(term),
         )
+
+    def read_up_to(self, look: Look) -> ReadUpTo:
+        """Where the next epoch will begin to read; nothing is known of a home without a committed epoch."""
+        done = [it.epoch for it in look.recent if it.phase == DONE]
+        if look.deed is None or self.index is None or not done:
+            return ReadUpTo()
+        entry = look.newest if look.newest is not None and look.newest.epoch == done[-1] else None
+        with suppress(OncewardError, OSError):
+            entry = entry or self.index.entry(done[-1])
+            ids = ids_in(self.storage_of(look.deed).storage.read(source_topics.FILE))
+            return ReadUpTo(kafka_positions(entry.positions), ids) if entry is not None else ReadUpTo()
+        return ReadUpTo()
 
     def events(self, term: int) -> list[Event]:
         """What a driver has left about its term; it is no data, so what cannot be read is not missed."""

@@ -7,7 +7,9 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Final
 
+from onceward.dashboard.lag import Lag, ReadUpTo, measured
 from onceward.dashboard.model import Holder, KafkaFacts, OutputPartition, Transaction
+from onceward.errors import BrokerRefused
 from onceward.kafka import open_transactions
 from onceward.kafka.open_transactions import Ends, OpenTransaction, Sight
 from onceward.kafka.wire import Cluster, Wire
@@ -25,6 +27,8 @@ class KafkaWatch:
         self._cluster = cluster
         self._topics: frozenset[str] = frozenset()
         self._pipelines: dict[str, str] = {}
+        self._readers: dict[str, ReadUpTo] = {}
+        self._lags: dict[str, Lag] = {}
         self._seen: tuple[datetime, Sight] | None = None
         self._error = "it is being asked"
         self._since: float | None = None  # when the question that is under way was asked
@@ -39,9 +43,13 @@ class KafkaWatch:
         self._wanted.set()
         self._thread.join(1.0)
 
-    def follow(self, topics: Iterable[str], pipelines: dict[str, str]) -> None:
-        """The topics whose partitions are shown, and the ids of pipelines by name."""
-        self._topics, self._pipelines = frozenset(topics), dict(pipelines)
+    def follow(self, topics: Iterable[str], pipelines: dict[str, str], readers: dict[str, ReadUpTo]) -> None:
+        """The topics whose partitions are shown, the ids of pipelines by name, and by id those whose lag is asked."""
+        self._topics, self._pipelines, self._readers = frozenset(topics), dict(pipelines), dict(readers)
+
+    def lag(self, pipeline: str) -> Lag:
+        """By the last look; nothing is known where it is empty."""
+        return self._lags.get(pipeline, {})
 
     def wait(self, timeout_s: float) -> None:
         """For the first answer, or the first error."""
@@ -76,9 +84,10 @@ class KafkaWatch:
             self._since = time.monotonic()
             try:
                 self._seen = datetime.now(UTC), open_transactions.look(wire, self._topics)
+                self._lags = _lags(wire, self._readers)
                 self._error = ""
             except Exception as error:  # noqa: BLE001 - it is shown, and asked again: the page goes on without it
-                self._error = str(error) or type(error).__name__
+                self._error, self._lags = str(error) or type(error).__name__, {}
                 _close(wire)
             self._since = None
             self._answered.set()
@@ -117,6 +126,14 @@ class KafkaWatch:
             if holder is not None
             else None,
         )
+
+
+def _lags(wire: Wire, readers: dict[str, ReadUpTo]) -> dict[str, Lag]:
+    """Nothing is known where we may not look; transactions are shown all the same."""
+    try:
+        return measured(wire, readers)
+    except BrokerRefused:
+        return {}
 
 
 def _close(wire: Wire) -> None:

@@ -1,7 +1,6 @@
 """The page and its JSON, on this machine only. Everything that reads files is done beside the event loop."""
 
 import asyncio
-import contextlib
 from collections.abc import AsyncIterator, Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -26,7 +25,8 @@ STATIC: Final = Path(__file__).parent / "static"
 EPOCHS: Final = 300  # in an answer, unless more are asked for
 STREAM_S: Final = 1.0
 PING_S: Final = 15.0
-MOST_STREAMS: Final = 50
+MOST_STREAMS: Final = 20  # whoever comes later takes the oldest one's place, and is not shut out
+EPOCH_DIGITS: Final = 12  # as in the names of a ledger's files
 
 
 class Pages:
@@ -35,7 +35,7 @@ class Pages:
     def __init__(self, watch: Watch, is_over: Callable[[], bool]) -> None:
         self._watch = watch
         self._is_over = is_over
-        self._streams = 0
+        self._streams: list[object] = []  # the oldest first
 
     async def page(self, _request: Request) -> Response:
         """The page itself."""
@@ -58,11 +58,12 @@ class Pages:
 
     async def epoch(self, request: Request) -> Response:
         """One epoch in full."""
-        number = int(request.path_params["epoch"])
+        number = _whole(request.path_params["epoch"])
         watched = await self._found(request)
-        found = await run_in_threadpool(watched.epoch, _now(), number)
+        found = await run_in_threadpool(watched.epoch, _now(), number) if number is not None else None
         if found is None:
-            raise HTTPException(404, f"{watched.id} has no epoch {number} in its ledger, or no longer")
+            epoch = request.path_params["epoch"][:40]
+            raise HTTPException(404, f"{watched.id} has no epoch {epoch} in its ledger, or no longer")
         return _answer(found)
 
     async def kafka(self, _request: Request) -> Response:
@@ -74,15 +75,14 @@ class Pages:
 
     async def stream(self, _request: Request) -> Response:
         """The overview again and again, whenever it has changed."""
-        if self._streams >= MOST_STREAMS:
-            raise HTTPException(503, f"{MOST_STREAMS} pages are open already")
-        return StreamingResponse(self._events(), media_type="text/event-stream")
+        mine = object()
+        self._streams = [*self._streams, mine][-MOST_STREAMS:]
+        return StreamingResponse(self._events(mine), media_type="text/event-stream")
 
-    async def _events(self) -> AsyncIterator[bytes]:
-        self._streams += 1
+    async def _events(self, mine: object) -> AsyncIterator[bytes]:
         shown, silent = b"", 0.0
         try:
-            while not self._is_over():
+            while not self._is_over() and mine in self._streams:
                 overview = await run_in_threadpool(self._watch.overview)
                 now = _unchanging(overview)
                 if now != shown:
@@ -94,7 +94,7 @@ class Pages:
                 await asyncio.sleep(STREAM_S)
                 silent += STREAM_S
         finally:
-            self._streams -= 1
+            self._streams = [it for it in self._streams if it is not mine]
 
     async def _found(self, request: Request) -> Watched:
         id_ = request.path_params["id"]
@@ -104,8 +104,8 @@ class Pages:
         return found
 
 
-def app_of(watch: Watch, *, is_over: Callable[[], bool] = lambda: False) -> Starlette:
-    """The application, for any ASGI server. `is_over`: streams are to end."""
+def app_of(watch: Watch, token: str, port: int, *, is_over: Callable[[], bool] = lambda: False) -> Starlette:
+    """The application, for any ASGI server. `token`: who has it is answered. `is_over`: streams are to end."""
     pages = Pages(watch, is_over)
     routes = [
         Route("/", pages.page),
@@ -115,10 +115,10 @@ def app_of(watch: Watch, *, is_over: Callable[[], bool] = lambda: False) -> Star
         Route("/api/kafka", pages.kafka),
         Route("/api/pipelines/{id}", pages.pipeline),
         Route("/api/pipelines/{id}/epochs", pages.epochs),
-        Route("/api/pipelines/{id}/epochs/{epoch:int}", pages.epoch),
+        Route("/api/pipelines/{id}/epochs/{epoch}", pages.epoch),
     ]
     handlers: dict[Any, Any] = {HTTPException: _refused, OncewardError: _failed, OSError: _failed}
-    return Starlette(routes=routes, middleware=[Middleware(Guard)], exception_handlers=handlers)
+    return Starlette(routes=routes, middleware=[Middleware(Guard, token=token, port=port)], exception_handlers=handlers)
 
 
 async def _refused(_request: Request, error: HTTPException) -> Response:
@@ -148,7 +148,11 @@ def _number(request: Request, name: str) -> int | None:
     text = request.query_params.get(name)
     if text is None or text == "":
         return None
-    with contextlib.suppress(ValueError):
-        if (number := int(text)) >= 0:
-            return number
-    raise HTTPException(400, f"{name}={text[:40]} is no number of an epoch")
+    if (number := _whole(text)) is None:
+        raise HTTPException(400, f"{name}={text[:40]} is no number of an epoch")
+    return number
+
+
+def _whole(text: str) -> int | None:
+    """As large as an epoch's number may be; None: it is none."""
+    return int(text) if len(text) <= EPOCH_DIGITS and text.isascii() and text.isdecimal() else None

@@ -39,19 +39,21 @@ def bound(port: int) -> socket.socket:
 
 
 def serve(watch: "Watch", listening: socket.socket, started: Callable[[str], None]) -> None:
-    """Until SIGINT or SIGTERM. `started` is told the page's address."""
+    """Until SIGINT or SIGTERM. `started` is told the page's address; nobody is let in with another one."""
     import uvicorn
 
+    from onceward.dashboard.guard import new_token
     from onceward.dashboard.server import app_of
 
+    token, port = new_token(), listening.getsockname()[1]
     config = uvicorn.Config(
-        app_of(watch, is_over=lambda: server.should_exit),
+        app_of(watch, token, port, is_over=lambda: server.should_exit),
         log_level="warning",
-        access_log=False,
+        access_log=False,  # it would hold the token
         server_header=False,
         lifespan="off",
         timeout_graceful_shutdown=GRACE_S,
     )
     server = uvicorn.Server(config)
-    started(f"http://{LOCAL}:{listening.getsockname()[1]}/")
+    started(f"http://{LOCAL}:{port}/?token={token}")
     server.run(sockets=[listening])

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeVar
 
 import msgspec
 
@@ -18,6 +18,7 @@ from onceward.dashboard.epoch_detail import epoch_of
 from onceward.dashboard.facts import Rates, facts_of, rates_of, targets
 from onceward.dashboard.graph import Member, graph_of
 from onceward.dashboard.home_reader import HomeReader, Look
+from onceward.dashboard.lag import Lag, ReadUpTo
 from onceward.dashboard.ledger_index import RECENT
 from onceward.dashboard.model import (
     EpochColumns,
@@ -38,6 +39,8 @@ SUMMARIES: Final = 20_000  # epochs in memory, over all homes
 MOST_HOMES: Final = 500
 MOST_EPOCHS: Final = 2000  # in one answer
 
+F = TypeVar("F", bound=PipelineFacts)
+
 
 class KafkaSight(Protocol):
     """Kafka, if somebody has named one."""
@@ -45,15 +48,20 @@ class KafkaSight(Protocol):
     def facts(self) -> KafkaFacts:
         """As of the last look; never waits for a broker."""
 
-    def follow(self, topics: Iterable[str], pipelines: dict[str, str]) -> None:
-        """The topics whose partitions are shown, and the ids of pipelines by name."""
+    def follow(self, topics: Iterable[str], pipelines: dict[str, str], readers: dict[str, ReadUpTo]) -> None:
+        """The topics whose partitions are shown, the ids of pipelines by name, and by id those whose lag is asked."""
+
+    def lag(self, pipeline: str) -> Lag:
+        """Of one of these; empty where it is not known."""
 
 
 class Watched:
     """One home: its id on the page, its reader, and the lock that a reader needs."""
 
-    def __init__(self, id_: str, path: Path) -> None:
+    def __init__(self, id_: str, path: Path, kafka: KafkaSight | None = None) -> None:
         self.id = id_
+        self.read_up_to = ReadUpTo()  # where no driver says what it has not read yet
+        self._kafka = kafka
         self.reader = HomeReader(path)
         self.lock = threading.Lock()
         self.asked_at = 0.0
@@ -64,7 +72,9 @@ class Watched:
             look = self.reader.look(now)
             try:
                 facts = facts_of(self.id, str(self.reader.path), look)
-                return Member(facts, targets(look), _rates(look, facts))
+                rates = _rates(look, facts)
+                self.read_up_to = self.reader.read_up_to(look) if facts.state != life.RUNNING else ReadUpTo()
+                return Member(self._measured(facts), targets(look), rates)
             except Exception as error:  # noqa: BLE001 - a forged home that passes its checksums must not hide the others
                 return Member(self._damaged(look, error), [], Rates())
 
@@ -73,7 +83,7 @@ class Watched:
             self.asked_at = time.monotonic()
             look = self.reader.look(now)
             try:
-                return detail_of(self.id, self.reader, look)
+                return self._measured(detail_of(self.id, self.reader, look))
             except Exception as error:  # noqa: BLE001 - as above
                 return PipelineDetail(**msgspec.structs.asdict(self._damaged(look, error)))
 
@@ -87,6 +97,12 @@ class Watched:
     def epoch(self, now: datetime, number: int) -> EpochDetail | None:
         with self.lock:
             return epoch_of(self.reader, self.reader.look(now), number)
+
+    def _measured(self, facts: F) -> F:
+        """A driver that does not run says nothing of what has come since."""
+        if self._kafka is None or facts.state == life.RUNNING:
+            return facts
+        return msgspec.structs.replace(facts, lag=self._kafka.lag(self.id))
 
     def _damaged(self, look: Look, error: Exception) -> PipelineFacts:
         name = look.deed.pipeline if look.deed is not None else self.reader.path.name
@@ -153,7 +169,8 @@ class Watch:
         self._forget()
         if self._kafka is not None:
             topics = {topic for it in members for topic in it.facts.targets}
-            self._kafka.follow(topics, {it.facts.name: it.facts.id for it in members})
+            readers = {it.id: it.read_up_to for it in self._watched.values() if it.read_up_to.positions}
+            self._kafka.follow(topics, {it.facts.name: it.facts.id for it in members}, readers)
         return Overview(
             at=now.isoformat(timespec="milliseconds"),
             version=onceward.__version__,
@@ -172,7 +189,7 @@ class Watch:
         paths = list(dict.fromkeys(path for known in self._found.values() for path in known))[:MOST_HOMES]
         if paths != list(self._watched):
             ids = ids_of(paths)
-            self._watched = {path: self._watched.get(path) or Watched(ids[path], path) for path in paths}
+            self._watched = {path: self._watched.get(path) or Watched(ids[path], path, self._kafka) for path in paths}
 
     def _forget(self) -> None:
         kept = sum(it.kept for it in self._watched.values())

@@ -16,9 +16,9 @@ import msgspec
 
 from onceward.epoch.observing import AbortedTry, Course, Observer, blame
 from onceward.errors import PipelineFenced
-from onceward.secret import without_secrets
 from onceward.telemetry import activity
 from onceward.telemetry.activity import Activity, Event, SinkActivity, StepActivity
+from onceward.telemetry.outward import outward
 from onceward.watching.showing import lag_of
 from onceward.watching.sight import Sight
 
@@ -192,7 +192,7 @@ class ActivityWriter(Observer):
 
     def _tell(self, kind: str, epoch: int | None = None, **facts: Any) -> None:
         """Called by the thread that runs the epoch: whatever takes time is left to ours."""
-        facts["reason"] = str(facts.get("reason", ""))[:LONGEST]
+        facts["reason"] = str(facts.get("reason", ""))[: 10 * LONGEST]
         self._events.append(Event(at=_text(self._now()), kind=kind, epoch=epoch, **facts))
 
     def _flush(self) -> None:
@@ -264,7 +264,7 @@ def _bytes(operator: Any) -> int:
 
 def _shown(text: str) -> str:
     """A line for people."""
-    return str(without_secrets(" ".join(text.split())[:LONGEST]))
+    return str(outward(" ".join(text.split())))[:LONGEST]  # in this order: half a secret is not known as one
 
 
 def _text(moment: datetime) -> str:

@@ -1,10 +1,12 @@
-"""What a pipeline reads and writes, under the names that OpenLineage gives to datasets. Pure."""
+"""What a pipeline reads and writes, under OpenLineage's names for datasets, without keys that were in them. Pure."""
 
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
+
+from onceward.telemetry.outward import outward
 
 Options = Mapping[str, Any]
 Offsets = dict[str, dict[str, int]]  # topic, partition as text, offset: as Spark writes them
@@ -35,7 +37,7 @@ def reads(sources: Sequence[tuple[str, Options]], before: Sequence[str], after: 
             topics = str(options.get("subscribe", "")).split(",")
             found += [Read(kafka(options, topic.strip()), {}, {}) for topic in topics if topic.strip()]
         else:
-            found.append(Read(_other(name, options), begin or None, end or None))
+            found.append(Read(_other(name, options), outward(begin or None), outward(end or None)))
     return found
 
 
@@ -50,7 +52,7 @@ def written(kind: str, settings: Options, topics: Sequence[str] = ()) -> list[Da
     if name == "IcebergSink":
         return [Dataset(f"iceberg://{settings.get('catalog', {}).get('name', 'catalog')}", str(settings.get("table")))]
     if name in {"FileSink", "DeltaSink"}:
-        return [Dataset("file", str(settings.get("path")))]
+        return [Dataset("file", _place(settings.get("path")))]
     return [Dataset("onceward", name)]
 
 
@@ -72,7 +74,17 @@ def _postgres(settings: Options) -> Dataset:
 
 def _other(name: str, options: Options) -> Dataset:
     path = options.get("path")
-    return Dataset("file", str(path)) if path else Dataset("spark", name)
+    return Dataset("file", _place(path)) if path else Dataset("spark", name)
+
+
+def _place(path: object) -> str:
+    """Of a URL neither the user nor the query, which may have keys in them."""
+    text = str(path)
+    scheme, is_url, rest = text.partition("://")
+    if is_url:
+        host, slash, name = rest.partition("?")[0].partition("/")
+        text = f"{scheme}://{host.rpartition('@')[2]}{slash}{name}"
+    return str(outward(text))
 
 
 def _offsets(text: str) -> Offsets | None:

@@ -31,6 +31,7 @@ from onceward.epoch.observing import Course, Observer
 from onceward.errors import PipelineFenced
 from onceward.telemetry.datasets import Dataset, reads, written
 from onceward.telemetry.lineage import Begun
+from onceward.telemetry.outward import error_outward
 
 INTERVAL_S: Final = 60.0
 
@@ -121,7 +122,7 @@ class OpenLineage(Observer):
                 first=self._untold[0], last=self._untold[-1], epochs=len(self._untold), rowsRead=self._read
             )
         if failure is not None:
-            told = f"{type(failure).__name__}: {failure}"
+            told = error_outward(failure)
             facets["errorMessage"] = error_message_run.ErrorMessageRunFacet(told, "Python", producer=_producer())
         return facets
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from onceward.epoch.ledger import Entry
 from onceward.epoch.observing import Course, Observer, Step
+from onceward.telemetry.outward import error_outward
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context
@@ -71,7 +72,7 @@ class Traces(Observer):
         outcome = "in doubt" if course.in_doubt else "failed"
         facts: Attributes = {"onceward.outcome": outcome, "error.type": type(error).__name__}
         ended = course.aborted[-1].at if course.aborted else course.tried
-        status = Status(StatusCode.ERROR, " ".join(str(error).split())[:500])
+        status = Status(StatusCode.ERROR, error_outward(error))
         self._span(course, facts, max(ended, *(step.ended for step in course.steps), course.tried), status)
 
     def _span(self, course: Course, facts: Attributes, ended: float, status: object = None) -> None:
@@ -83,7 +84,11 @@ class Traces(Observer):
         for tried in course.aborted:
             whole.add_event(
                 "onceward.attempt_aborted",
-                {"onceward.attempt": tried.attempt, "error.type": tried.cause, "onceward.reason": tried.reason},
+                {
+                    "onceward.attempt": tried.attempt,
+                    "error.type": tried.cause,
+                    "onceward.reason": error_outward(tried.reason),
+                },
                 self._at(tried.at),
             )
         inside = set_span_in_context(whole, Context())

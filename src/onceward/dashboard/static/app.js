@@ -22,6 +22,7 @@ class App {
   stuck = []; // partitions that are held back for longer than epochs take
 
   start() {
+    if (location.search) history.replaceState(null, "", location.pathname + location.hash); // the token is in the cookie now
     this.stream = new Stream((overview) => this.#told(overview), (connection) => this.#connected(connection));
     window.addEventListener("hashchange", () => this.#route());
     window.addEventListener("keydown", (event) => this.#key(event));

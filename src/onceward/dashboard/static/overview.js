@@ -73,7 +73,10 @@ export class Overview {
   #facts({ pipelines, kafka }) {
     const running = pipelines.filter((it) => it.state === "running");
     const slow = most(running, (it) => it.latency_ms?.p95);
-    const behind = most(pipelines.filter((it) => lag(it.lag) !== "–"), (it) => sum(it.lag));
+    const told = pipelines.filter((it) => lag(it.lag) !== "–");
+    const behind = most(told, (it) => sum(it.lag));
+    const dark = pipelines.filter((it) => !told.includes(it) && (it.sources ?? []).length && it.state !== "running").length;
+    const unknown = dark ? (told.length ? `not known of ${counted(dark, "other")}` : "not known now") : "";
     const old = most(running, (it) => since(it.last_commit_at));
     const out = pipelines.reduce((all, it) => all + sum(it.rows_out_per_s), 0);
     const named = (it) => (it ? name(it.name, 28) : null);
@@ -81,7 +84,7 @@ export class Overview {
       fact("Running", `${count(running.length)} of ${count(pipelines.length)}`),
       fact("Rows in", `${short(pipelines.reduce((all, it) => all + (it.rows_in_per_s ?? 0), 0))}/s`, `${short(out)}/s out`),
       fact("Slowest, p95", slow ? ms(slow.latency_ms.p95) : "–", named(slow)),
-      fact("Longest lag", behind ? short(sum(behind.lag)) : "–", !behind ? "the sources do not tell" : sum(behind.lag) ? named(behind) : "nothing is unread"),
+      fact("Longest lag", behind ? short(sum(behind.lag)) : "–", !behind ? unknown || "the sources do not tell" : sum(behind.lag) ? [named(behind), unknown ? `; ${unknown}` : ""] : unknown || "nothing is unread"),
       fact("Oldest last commit", old ? ago(old.last_commit_at) : "–", old ? ["of those that run: ", named(old)] : null),
       fact("Open transactions", kafka ? count(kafka.open_transactions) : "–",
         kafka ? h("a", { href: "#/kafka" }, this.app.stuck.length ? `${counted(this.app.stuck.length, "partition")} held back for long` : "no reader is held back for long") : h("a", { href: "#/kafka" }, "Kafka is not watched")));

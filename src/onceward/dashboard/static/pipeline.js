@@ -126,7 +126,7 @@ export class PipelineView {
       fact("Rows in", `${short(it.rows_in_per_s)}/s`, (it.sources ?? []).length ? ["from ", it.sources.slice(0, 3).map((topic, at) => [at ? ", " : "", name(topic, 26)])] : null),
       fact("Rows out", `${short(sum(it.rows_out_per_s))}/s`, list(it.rows_out_per_s, (value) => `${short(value)}/s`)),
       fact("Latency, p95", ms(it.latency_ms?.p95), `p50 ${ms(it.latency_ms?.p50)}`),
-      fact("Lag", lag(it.lag), list(it.lag, count)),
+      fact("Lag", lag(it.lag), Object.keys(it.lag ?? {}).length || it.state === "running" ? list(it.lag, count) : this.app.overview?.kafka ? "not known now" : "not known now; --kafka measures it"),
       fact("State", sized ? `${short(it.state_rows)} rows` : "–", known(it.state_bytes) ? bytes(it.state_bytes) : "none, or not told yet"));
   }
 
