@@ -12,6 +12,10 @@ LOCKS := $(wildcard src/onceward/jars/*.xml src/onceward/jars/*.sha256) src/once
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 ARGS ?=
 UV ?= uv
+# Pythons that the quick tests run on besides, where they are on PATH.
+OTHERS := 3.12 3.13
+# Whose quick tests cover epoch/ and kafka/; `make test ARGS=--after-coverage` leaves those out.
+COVERING := tests/epoch tests/kafka tests/proof tests/docs
 
 .PHONY: help setup check types format quick test test-all coverage docs lock demo bench prove mutants clean
 
@@ -62,12 +66,19 @@ quick: $(STAMP)  ## all tests that need no server and no JVM (under a minute)
 test: $(STAMP)  ## the tests, on real processes, three at a time (one: ARGS="-n 0"; one room: ARGS=tests/sinks/files)
 	$(PYTEST) $(ARGS)
 
-test-all: $(STAMP)  ## every combination of kills, sinks and ways to write too (an hour)
+test-all: $(STAMP)  ## every combination of kills, sinks and ways to write too (an hour); the quick tests on other Pythons
 	$(PYTEST) --tier all $(ARGS)
+	@$(MAKE) --no-print-directory $(OTHERS:%=quick-%) ARGS=
+
+# From the same lock, in a virtual environment of its own.
+$(OTHERS:%=quick-%): quick-%:
+	@if python="$$(command -v python$*)" && "$$python" -c "" 2>/dev/null; then \
+	  $(MAKE) --no-print-directory quick VENV=.venv-$* PYTHON="$$python"; \
+	else echo "there is no python$* on PATH: the quick tests were not run on it"; fi
 
 coverage: $(STAMP)  ## branches of epoch/ and kafka/ that the quick tests miss: none may be
 	$(PYTEST) --tier quick --cov=onceward.epoch --cov=onceward.kafka \
-	  --cov-report=term-missing:skip-covered --cov-fail-under=100 tests/epoch tests/kafka tests/proof tests/docs $(ARGS)
+	  --cov-report=term-missing:skip-covered --cov-fail-under=100 $(COVERING) $(ARGS)
 
 docs: $(STAMP)  ## the documentation site in build/site, with every link checked
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict $(ARGS)
@@ -92,5 +103,5 @@ mutants: $(STAMP)  ## small changes to the core, each of which a test must notic
 	$(BIN)/python -m bench.mutants $(ARGS)
 
 clean:  ## remove what make has made (the jars in the user's cache stay)
-	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .import_linter_cache .pytest_cache
+	rm -rf $(VENV) $(OTHERS:%=.venv-%) build dist .mypy_cache .ruff_cache .import_linter_cache .pytest_cache
 	find src tests bench -name __pycache__ -type d -prune -exec rm -rf {} +

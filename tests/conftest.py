@@ -10,6 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import onceward as ow
+from onceward import secret
 from onceward.kafka.wire import Cluster, Wire
 from onceward.servers.broker import DevBroker
 from onceward.servers.postgres import PostgresServer
@@ -20,6 +21,12 @@ from support.postgres import ACCESS, LOCKED
 
 pytest_plugins = ["support.tiers", "support.timings"]
 short_lived.settle()
+
+
+@pytest.fixture(autouse=True)
+def _no_secrets_of_other_tests(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process hides what was ever a secret in it; a test's password is another test's plain word."""
+    monkeypatch.setattr(secret, "_known", secret._Known())
 
 
 @pytest.fixture(scope="session")

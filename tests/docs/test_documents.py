@@ -9,6 +9,7 @@ from pathlib import Path
 import onceward as ow
 from onceward import crashpoints, errors
 from onceward.kafka.transaction import diagram
+from onceward.pipeline.source import REPLAYABLE
 from support.tutorial import tutorial_file
 
 ROOT = Path(__file__).parents[2]
@@ -46,6 +47,11 @@ def test_every_requirement_that_a_test_names_is_on_the_page() -> None:
                 named |= dict.fromkeys(re.findall(r"\b[A-J]\d{1,2}\b", ast.get_docstring(found) or ""), file.name)
     assert {name: file for name, file in named.items() if name not in page} == {}
     assert {"A1", "B10", "C6", "F2", "J5"} <= named.keys() <= page
+
+
+def test_the_sources_that_are_taken_are_the_ones_that_the_page_of_errors_names() -> None:
+    cause = (ROOT / "docs" / "errors.md").read_text("utf-8").partition("### SourceNotReplayable")[2].partition(";")[0]
+    assert set(re.findall(r"`([\w-]+)`", cause)) == REPLAYABLE
 
 
 def test_every_error_is_drawn_in_the_tree() -> None:

@@ -3,12 +3,13 @@
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import (
     AclBinding,
+    AclBindingFilter,
     AclOperation,
     AclPermissionType,
     AdminClient,
@@ -40,6 +41,10 @@ STRICT: Final = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "allow.everyone.if.no.acl.found": "true",
 }
+ANY: Final[list[Any]] = [
+    ResourceType.ANY, None, ResourcePatternType.ANY, None, None, AclOperation.ANY, AclPermissionType.ANY,
+]  # fmt: skip
+EVERY_RULE: Final = AclBindingFilter(*ANY)
 ONE_REPLICA: Final = "one replica, although there are 3 brokers: the loss of one loses records"
 
 
@@ -123,6 +128,8 @@ def test_what_a_real_broker_forbids_is_named(spark: SparkSession, name: str, tmp
         admin = AdminClient({"bootstrap.servers": broker.bootstrap})
         for done in admin.create_acls(rules).values():
             done.result(30)
+        # The controller has them; the broker, which judges by its own copy, learns of them a moment later.
+        eventually(lambda: len(admin.describe_acls(EVERY_RULE).result(30)) == len(rules), "that the broker knows them")
         frame = ow.read_kafka(spark, broker.bootstrap, topics=["in"])
         sink = ow.KafkaSink(broker.bootstrap, topic="out")
         pipeline = ow.Pipeline(name, home=tmp_path / "home", source=frame.selectExpr("key", "value")).to(sink)

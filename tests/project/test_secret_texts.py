@@ -28,6 +28,7 @@ def test_a_value_after_a_telling_name_is_hidden(text: str, shown: str) -> None:
 
 
 def test_values_under_telling_names_are_hidden_at_any_depth() -> None:
+    assert without_secrets({("a", 1): {2: "password=geheim"}}) == {("a", 1): {2: "password=***"}}
     given = {"catalog": {"token": "geheim", "uri": "http://u:geheim@h"}, "list": [{"Password": 1}], "key": ["id"]}
     assert without_secrets(given) == {
         "catalog": {"token": "***", "uri": "http://u:***@h"},

@@ -2,11 +2,12 @@
 
 import subprocess
 from pathlib import Path
-from typing import Final
+from types import SimpleNamespace
+from typing import Any, Final
 
 import pytest
 
-from support.tiers import COMBINATIONS, NOT_QUICK, TIERS, _Watch, tier_of, witness_of
+from support.tiers import COMBINATIONS, COVERING, NOT_QUICK, TIERS, _has_run, _Watch, tier_of, witness_of
 
 ROOT: Final = Path(__file__).parents[2]
 PAGE: Final = ROOT / "docs" / "testing.md"
@@ -14,6 +15,26 @@ PAGE: Final = ROOT / "docs" / "testing.md"
 
 def test_every_test_that_is_collected_now_is_in_one_tier(request: pytest.FixtureRequest) -> None:
     assert {tier_of(item) for item in request.session.items} <= set(TIERS)
+
+
+def test_continuous_integration_runs_once_what_coverage_has_run() -> None:
+    """Behind `make coverage` the quick tests of its rooms are left out, and no others."""
+    makefile = (ROOT / "Makefile").read_text("utf-8")
+    assert f"COVERING := {' '.join(folder.rstrip('/') for folder in COVERING)}\n" in makefile
+    assert "--tier quick --cov=onceward.epoch" in makefile
+    assert "--cov-fail-under=100 $(COVERING) $(ARGS)" in makefile
+    assert (ROOT / ".ci" / "run").read_text("utf-8").endswith("make coverage\nmake test ARGS=--after-coverage\n")
+
+    def item(nodeid: str, *fixtures: str) -> Any:
+        return SimpleNamespace(nodeid=nodeid, fixturenames=fixtures, get_closest_marker=lambda _: None)
+
+    quick, real, elsewhere = (
+        item("tests/kafka/a.py::t"),
+        item("tests/kafka/a.py::t", "broker"),
+        item("tests/cli/a.py::t"),
+    )
+    assert [_has_run(it, COVERING) for it in (quick, real, elsewhere)] == [True, False, False]
+    assert not _has_run(quick, ())
 
 
 def test_what_is_listed_is_in_a_file_that_is_there() -> None:
