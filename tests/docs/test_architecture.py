@@ -14,10 +14,21 @@ import pytest
 
 from onceward.dashboard import files as dashboard_files
 from onceward.demo import job as demo_job
-from onceward.epoch import decisions, deeds, home, ledger, query_shape, skips, source_topics, stop_request, term, tries
-from onceward.epoch.new_lineage import folder_of
+from onceward.epoch import (
+    checkpoint,
+    decisions,
+    deeds,
+    home,
+    ledger,
+    query_shape,
+    skips,
+    source_topics,
+    stop_request,
+    term,
+    tries,
+)
 from onceward.lookups import kept
-from onceward.pipeline import retaining, source
+from onceward.pipeline import source
 from onceward.savepoint import pins, place
 from onceward.sinks.rows import SMALL_EPOCH_BYTES
 from onceward.telemetry import activity
@@ -99,7 +110,7 @@ def test_the_rooms_stand_in_the_order_that_is_checked() -> None:
 
 def test_every_name_and_every_path_in_the_text_is_there() -> None:
     named = {it for it in tokens(re.sub(r"^\| `.*$", "", PROSE, flags=re.MULTILINE)) if it not in OF_OTHERS | MENTIONED}
-    assert sorted(it for it in named - set(FILES_OF_HOMES.values()) if not is_there(it)) == []
+    assert sorted(it for it in named - {*FILES_OF_HOMES.values(), *NOTES} if not is_there(it)) == []
     linked = {*re.findall(r"\((docs/[\w./-]+)[#)]", PAGE), *re.findall(r"\b(docs/[\w-]+\.md)\b", PAGE)}
     assert [it for it in linked if not re.match(r"docs/decisions/\d", it) and not (ROOT / it).exists()] == []
     decisions_there = {it.name[:4] for it in (ROOT / "docs" / "decisions").glob("*.md")}
@@ -114,10 +125,6 @@ def test_nothing_is_in_the_lists_of_others_words_without_need() -> None:
 FILES_OF_HOMES: Final = {
     "deed": deeds.FILE,
     "checkpoints": f"{home.CHECKPOINTS}/",
-    "sources": source_topics.FILE,
-    "skipped": skips.FILE,
-    "query": query_shape.FILE,
-    "ended": retaining.FILE,
     "ledger": f"{ledger.FOLDER}/",
     "decisions": f"{decisions.FOLDER}/",
     "lookups": f"{kept.FOLDER}/",
@@ -127,13 +134,16 @@ FILES_OF_HOMES: Final = {
     "savepoints": f"{place.SAVEPOINTS}/",
     "pins": f"{pins.FOLDER}/",
 }
+NOTES: Final = {f"{checkpoint.NOTES}/{name}" for name in (query_shape.FILE, source_topics.FILE, skips.FILE)}
 
 
 def test_a_home_looks_as_it_is_drawn() -> None:
     (drawn,) = re.findall(r"^```\nhome/\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
     first = [line.split()[0] for line in drawn.splitlines() if line.startswith("  ") and not line.startswith("   ")]
     assert {re.match(r"[\w.]+/?", it)[0] for it in first} == {*FILES_OF_HOMES.values(), f"{home.LINEAGES}/"}  # type: ignore[index] # a name
-    assert f"  {folder_of('ID', 7).replace(f'{7:06d}', 'TERM')}/ " in drawn
+    assert set(re.findall(rf"^    ({checkpoint.NOTES}/[\w.]+) ", drawn, re.MULTILINE)) == NOTES
+    (folder,) = re.findall(rf"^  ({home.LINEAGES}/.*?)/ ", drawn, re.MULTILINE)
+    assert deeds._FOLDER.fullmatch(folder.replace("TERM", f"{7:06d}").replace("ID", "0a1b2c3d"))
 
 
 @pytest.mark.parametrize(
