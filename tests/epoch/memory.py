@@ -1,6 +1,6 @@
 """A storage without a disk."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 
@@ -64,3 +64,28 @@ class Memory:
 
     def path(self, name: str) -> Path | None:
         """In memory only."""
+
+
+class Meanwhile(Memory):
+    """Something happens at the first question for a file that ends so."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked_for = "nothing yet"
+        self.happens: Callable[[], object] = lambda: None
+
+    def at(self, asked_for: str, happens: Callable[[], object]) -> None:
+        self.asked_for, self.happens = asked_for, happens
+
+    def _look(self, name: str) -> None:
+        if name.endswith(self.asked_for):
+            self.asked_for = "nothing more"
+            self.happens()
+
+    def read(self, name: str) -> bytes | None:
+        self._look(name)
+        return super().read(name)
+
+    def claim(self, name: str, data: bytes) -> bool:
+        self._look(name)
+        return super().claim(name, data)

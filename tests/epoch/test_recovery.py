@@ -133,6 +133,20 @@ class TestKafkaDecidesAlone:
         assert self.start(ledger, **facts, in_doubt="aborted") == Recovered(6)
         assert self.start(ledger, **facts, in_doubt="committed") == Recovered(7, on_trust=True)
 
+    def test_a_marker_from_before_the_lineage_that_is_gone_decides_nothing_of_it(self, ledger: Ledger) -> None:
+        """J6: a restore has found it there, and the group's offsets have expired before the first start."""
+        facts: dict[str, Any] = {"before": {"kafka": ("K", 3)}, "pending": 0}
+        with pytest.raises(MarkerMissing, match=r"is to hold epoch 3 of lineage K, and has no marker.*No epoch"):
+            self.start(ledger, **facts)
+        assert self.start(ledger, **facts, trust_ledger=["kafka"]) == Recovered(NEVER)
+
+    def test_one_that_comes_back_after_a_person_has_said_that_it_is_gone_is_not_overruled(self, ledger: Ledger) -> None:
+        """J6: trust is about what is missing; what is there again says that something else is wrong."""
+        facts = known(before={"kafka": ("K", 3)}, trust_ledger=["kafka"])
+        facts.expected.believe({"kafka": None})
+        with pytest.raises(HomeMismatch, match="is to hold no epoch, and says epoch 3 of lineage K"):
+            by_marker(facts, "kafka", last(3, lineage="K"), ledger, others=[])
+
     def test_all_before_the_epoch_in_doubt_are_committed_though_nobody_has_recorded_them(self, ledger: Ledger) -> None:
         """A power cut took Spark's commit log entry and ours of epoch 0; that epoch 1 was planned tells of it."""
         facts: dict[str, Any] = {"pending": 1, **MARKED, "trust_ledger": ["kafka"]}

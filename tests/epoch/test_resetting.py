@@ -1,10 +1,12 @@
 """A reset ends a lineage and begins another: at once, or not at all, and nobody of the old one adds anything."""
 
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from epoch.memory import Meanwhile
 from epoch.started import ListSink, Pipeline, Place
 from onceward import crashpoints
 from onceward.epoch import deeds
@@ -12,6 +14,7 @@ from onceward.epoch.checkpoint import Checkpoint
 from onceward.epoch.contract import EpochContext, Guarantee, LastCommit, Owner
 from onceward.epoch.expected import DECIDER
 from onceward.epoch.home import FIRST
+from onceward.epoch.journal import Journal
 from onceward.epoch.new_lineage import NewLineage
 from onceward.epoch.outcome import Outcome, TopicPartition
 from onceward.epoch.resetting import Resetting, meaning, parse_offsets
@@ -121,6 +124,28 @@ def test_a_sink_that_was_emptied_after_the_reset_is_noticed(pipeline: Pipeline) 
         pipeline.start()
     assert pipeline.start(trust=["o"]).taken.recovered.committed == -1
     assert pipeline.start().taken.recovered.committed == -1, "what a person has said is on record"
+
+
+def test_an_epoch_that_is_decided_while_its_lineage_is_closed_stops_the_reset(monkeypatch: pytest.MonkeyPatch) -> None:
+    """E8: the old driver wakes just before its next decision is closed to it."""
+
+    def ready(journal: Journal) -> None:
+        journal.positions_synced()  # and its term was current, when it asked
+
+    def wakes() -> None:
+        with suppress(PipelineFenced):
+            driver.run(0, "a")
+
+    monkeypatch.setattr(Journal, "ready", ready)
+    storage = Meanwhile()
+    pipeline = Pipeline(storage=storage)
+    driver = pipeline.start()
+    driver.plan(0, 1)
+    storage.at("decisions/000000000000-000001.json", wakes)
+    with pytest.raises(ResetRefused, match="epoch 0 of 'p' is in doubt"):
+        reset(pipeline)
+    assert pipeline.start().taken.recovered.committed == 0
+    assert pipeline.place.rows == ["a"]
 
 
 @pytest.mark.parametrize(("point", "lineage"), [("reset-ready", "L"), ("reset-begun", "M")])

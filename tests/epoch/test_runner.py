@@ -16,6 +16,7 @@ from onceward.epoch.outcome import Outcome
 from onceward.epoch.runner import Stopping
 from onceward.errors import (
     CommitUnfinished,
+    CommitUnproven,
     HomeMismatch,
     InvalidRows,
     MarkerMissing,
@@ -319,6 +320,16 @@ class TestAtMostOnce:
             name: data for name, data in pipeline.storage.files.items() if not name.startswith("ledger/")
         }  # it died before its last entry
         pipeline.start().run(0, "a")
+        assert pipeline.place.rows == ["a"]
+
+    def test_what_was_begun_up_to_somewhere_else_stops_whoever_would_go_on_after_it(self, pipeline: Pipeline) -> None:
+        """A5: what follows must begin where that one ended, or its rows are written a second time."""
+        pipeline.start().run(0, "a", end=1)
+        pipeline.storage.files = {
+            name: data for name, data in pipeline.storage.files.items() if not name.startswith("ledger/")
+        }
+        with pytest.raises(CommitUnproven, match=r'begun by another driver, up to .*"0":1.*runs it up to .*"0":5'):
+            pipeline.start().run(0, "a", "b", end=5)
         assert pipeline.place.rows == ["a"]
 
     def test_a_driver_that_was_paused_before_its_claim_writes_nothing(self, pipeline: Pipeline) -> None:

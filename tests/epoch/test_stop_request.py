@@ -92,6 +92,18 @@ def test_a_driver_whose_lease_stands_still_has_not_stopped(storage: LocalStorage
     assert requests(storage) == []
 
 
+def test_a_driver_that_dies_before_it_lets_go_has_not_stopped_in_order(storage: LocalStorage) -> None:
+    """E6: nobody has stopped it, and nothing of it goes on."""
+    start(storage)
+    clock = Clock()
+    found = stop_driver(
+        storage, by="a test", now=lambda: "now", is_gone=lambda _: clock.time - MONOTONIC > 2, clock=clock,
+        sleep=clock.sleep, patience_s=60,
+    )  # fmt: skip
+    assert found is None
+    assert requests(storage) == []
+
+
 def test_a_driver_that_goes_on_is_told_of_and_the_request_is_withdrawn(storage: LocalStorage) -> None:
     """E6: otherwise it would stop when nobody expects it any more."""
     driver = start(storage)

@@ -167,6 +167,15 @@ def test_an_older_term_is_fenced_and_its_successor_named(storage: LocalStorage, 
     third.require_current()
 
 
+def test_the_next_term_of_the_same_holder_is_for_one_step_and_nobody_elses(storage: LocalStorage, held: Term) -> None:
+    """E5: what ends a pipeline happens in a term of its own."""
+    following = held.following()
+    assert (following.number, following.holder.term) == (held.number + 1, held.number + 1)
+    assert newest_holder(storage) == following.holder
+    with pytest.raises(PipelineFenced, match=f"this driver holds term {held.number} and stops"):
+        held.following()
+
+
 def test_of_starts_at_the_same_moment_exactly_one_wins(storage: LocalStorage) -> None:
     """Design 2: two drivers on one home."""
     for number in range(1, 6):
