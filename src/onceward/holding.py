@@ -8,9 +8,13 @@ by a person.
 import os
 import socket
 from datetime import UTC, datetime
+from pathlib import Path
 
 from onceward import processes
-from onceward.epoch.term import Holder
+from onceward.epoch import regular_file
+from onceward.epoch.sealed import unseal
+from onceward.epoch.term import FORMAT, Holder
+from onceward.errors import OncewardError
 
 
 def this_process(pipeline: str, term: int) -> Holder:
@@ -30,4 +34,12 @@ def is_gone(holder: Holder) -> bool:
     """Certain; a holder that cannot be seen from here is not gone."""
     if not holder.machine or holder.machine != processes.machine():
         return False
-    return processes.started(holder.pid) != holder.process_start
+    return processes.is_gone(holder.pid, holder.process_start)
+
+
+def is_abandoned(note: Path) -> bool:
+    """Whether a file says whose something is, and that process is gone. What says nothing is nobody's to clear."""
+    try:
+        return is_gone(unseal(regular_file.whole(note), Holder, note.name, FORMAT))
+    except (OSError, OncewardError):  # being made, gone just now, or not of ours
+        return False

@@ -68,6 +68,21 @@ def started(pid: int) -> str:
     return "" if not fields or fields[0] in "ZX" else fields[19]
 
 
+def is_gone(pid: int, start: str) -> bool:
+    """Whether the process of that number and start time has ended: certain, or no.
+
+    What /proc does not tell (too many open files, other users' processes hidden) is no proof.
+    """
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    except OSError:
+        pass  # it is there, and somebody else's
+    fields = _stat(pid)
+    return bool(fields) and (fields[0] in "ZX" or fields[19] != start)
+
+
 def send(pids: set[int] | list[int], number: signal.Signals) -> None:
     """To each that is still there."""
     for pid in pids:

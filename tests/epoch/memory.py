@@ -14,7 +14,8 @@ class Memory:
         return self.files.get(name)
 
     def names(self, folder: str) -> list[str]:
-        inside = (name.removeprefix(f"{folder}/") for name in self.files if name.startswith(f"{folder}/"))
+        above = f"{folder}/" if folder else ""
+        inside = (name.removeprefix(above) for name in self.files if name.startswith(above))
         return sorted({name.split("/")[0] for name in inside})
 
     def replace(self, name: str, data: bytes, *, sync: bool = True) -> None:  # noqa: ARG002

@@ -99,12 +99,6 @@ class TestRoundTrip:
         assert ledger.newest(3) == [entry(4), entry(5, 2), entry(9, 2, PREPARED)]
         assert len(ledger.newest(99)) == 4
 
-    def test_entries_are_told_backwards_up_to_the_first_gap(self, storage: LocalStorage) -> None:
-        kept = (entry(1), entry(3), entry(4), entry(5, 1), entry(5, 2))
-        ledger = ledger_with(storage, *kept, boundaries={2: 5})
-        assert list(ledger.back_from(5)) == [entry(5, 2), entry(4), entry(3)]
-        assert list(ledger.back_from(2)) == []
-
     def test_who_reads_all_entries_lists_the_folder_once(
         self, storage: LocalStorage, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -116,8 +110,8 @@ class TestRoundTrip:
             return names(folder)
 
         monkeypatch.setattr(storage, "names", count)
-        assert len(ledger.newest(99)) == len(list(ledger.back_from(19))) == 20
-        assert len(listed) == 2
+        assert len(ledger.newest(99)) == 20
+        assert len(listed) == 1
 
     def test_other_files_in_the_folder_are_passed_over(self, storage: LocalStorage) -> None:
         ledger = ledger_with(storage, entry(1))

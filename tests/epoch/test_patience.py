@@ -215,8 +215,8 @@ class TestWhatIsSaid:
         with caplog.at_level(logging.WARNING, "onceward.epoch"):
             for _ in range(2):
                 for _ in range(3):
-                    patience.note(LookupUnreachable("no"), 0.0)
-                    patience.note(BrokerUnreachable("no"), 0.0)
+                    patience.note(LookupUnreachable("no"), MONOTONIC)
+                    patience.note(BrokerUnreachable("no"), MONOTONIC)
                 patience.over()
         waiting = ["waiting for the lookup's database", "waiting for Kafka"]
         assert [line.partition(":")[0] for line in caplog.messages if "back" not in line] == waiting * 2
@@ -229,29 +229,29 @@ class TestWhatIsSaid:
         kafka, other = SinkOutage(patience, "kafka"), SinkOutage(patience, "other")
         with caplog.at_level(logging.WARNING, "onceward.epoch"):
             kafka.over()
-            patience.beside = Waiting("the source's Kafka", "no", 0.0)
-            kafka.note("nobody there", 2.0)
+            patience.beside = Waiting("the source's Kafka", "no", MONOTONIC)
+            kafka.note("nobody there", MONOTONIC + 2.0)
             assert patience.waiting is None
             patience.beside = None
-            clock.now = 9.0
-            kafka.note("nobody there", 2.0)
+            clock.now = MONOTONIC + 9.0
+            kafka.note("nobody there", MONOTONIC + 2.0)
             assert patience.shown == patience.waiting
             other.over()
             error = BrokerUnreachable("nobody there for 60 s")
             error.sink = "kafka"
-            patience.wait(error, 8.0)
+            patience.wait(error, MONOTONIC + 8.0)
             assert patience.waiting is not None
-            assert patience.waiting.since == 2.0
-            clock.now = 12.0
+            assert patience.waiting.since == MONOTONIC + 2.0
+            clock.now = MONOTONIC + 12.0
             kafka.over()
         assert caplog.messages == ["waiting for sink 'kafka': nobody there (7 s)", "sink 'kafka' is back after 10 s"]
 
     def test_what_is_away_besides_is_shown_where_nothing_else_is(self) -> None:
         patience = patient(Clock())
         assert patience.shown is None
-        patience.beside = Waiting("the source's Kafka", "no", 0.0)
+        patience.beside = Waiting("the source's Kafka", "no", MONOTONIC)
         assert patience.shown is patience.beside
-        patience.note(LookupUnreachable("no"), 0.0)
+        patience.note(LookupUnreachable("no"), MONOTONIC)
         assert patience.shown is patience.waiting
 
     def test_a_sink_that_cannot_be_aborted_because_it_is_away_is_said_once(

@@ -64,6 +64,15 @@ def test_an_altered_or_torn_plan_of_a_committed_epoch_is_put_back(start: Start, 
     assert start.storage.files[f"{OFFSETS}/{epoch}"] == before
 
 
+def test_an_altered_watermark_is_put_back(start: Start) -> None:
+    """J6: one that is too late drops rows that the state still waits for, and nobody says so."""
+    before = start.storage.files[f"{OFFSETS}/1"]
+    start.storage.files[f"{OFFSETS}/1"] = before.replace(b'"batchWatermarkMs":0', b'"batchWatermarkMs":99')
+    (told,) = start.put_right(marker(1, 9))
+    assert 'offsets/1 said otherwise ({"batchWatermarkMs":99' in told
+    assert start.storage.files[f"{OFFSETS}/1"] == before
+
+
 def test_a_marker_and_a_ledger_that_disagree_are_named_and_nothing_is_changed(start: Start) -> None:
     with pytest.raises(HomeMismatch, match=r"epoch 1 was committed with in-0 up to 7, the ledger's entry says 9"):
         start.put_right(marker(1, 7))
@@ -129,7 +138,8 @@ class TestBeforeEachEpoch:
 
 def test_a_planned_epoch_that_has_lost_a_source_is_planned_anew(start: Start) -> None:
     start.storage.files[f"{OFFSETS}/1"] = plan(9) + b'\n{"more":{"0":1}}'
-    start.ledger.write(msgspec.structs.replace(entry(1, 9), positions=[*entry(1, 9).positions, '{"more":{"0":1}}']))
+    two = (plan(9) + b'\n{"more":{"0":1}}').decode()
+    start.ledger.write(msgspec.structs.replace(entry(1, 9), positions=two.splitlines()[2:], plan=two))
     start.storage.files[f"{OFFSETS}/2"] = plan(12)
     (told,) = start.put_right()
     assert "offsets/2 has lost a source: nobody has committed epoch 2, so it is planned anew" in told

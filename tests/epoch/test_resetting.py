@@ -1,5 +1,7 @@
+# ruff: noqa: ARG002 - what a lineage begins with takes what the protocol says
 """A reset ends a lineage and begins another: at once, or not at all, and nobody of the old one adds anything."""
 
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -9,16 +11,27 @@ import pytest
 from epoch.memory import Meanwhile
 from epoch.started import ListSink, Pipeline, Place
 from onceward import crashpoints
-from onceward.epoch import deeds
+from onceward.epoch import deeds, source_topics
 from onceward.epoch.checkpoint import Checkpoint
 from onceward.epoch.contract import EpochContext, Guarantee, LastCommit, Owner
-from onceward.epoch.expected import DECIDER
+from onceward.epoch.expected import DECIDER, Held
 from onceward.epoch.home import FIRST
 from onceward.epoch.journal import Journal
-from onceward.epoch.new_lineage import NewLineage
+from onceward.epoch.ledger import Entry
+from onceward.epoch.new_lineage import Ending, Found, NewLineage
 from onceward.epoch.outcome import Outcome, TopicPartition
 from onceward.epoch.resetting import Resetting, meaning, parse_offsets
-from onceward.errors import CommitUnfinished, ForeignLineage, MarkerMissing, PipelineFenced, ResetRefused
+from onceward.epoch.sealed import seal
+from onceward.epoch.source_topics import SourceTopics, of_sources
+from onceward.errors import (
+    CommitUnfinished,
+    ForeignLineage,
+    HomeMismatch,
+    MarkerMissing,
+    PipelineFenced,
+    ResetRefused,
+    SourceReplaced,
+)
 
 IN_0, IN_1 = TopicPartition("in", 0), TopicPartition("in", 1)
 
@@ -198,7 +211,7 @@ def test_a_reset_that_sleeps_through_a_start_changes_nothing(pipeline: Pipeline)
 class StubbornSink(ListSink):
     """Decided epochs cannot be made visible here."""
 
-    def commit(self, context: EpochContext, committable: Any) -> None:  # noqa: ARG002 - as the contract says
+    def commit(self, context: EpochContext, committable: Any) -> None:
         raise MarkerMissing("not now")
 
 
@@ -413,7 +426,7 @@ def test_weaker_guarantees_have_no_markers_to_look_at() -> None:
     pipeline.start().run(0, "a")
     deed = reset(pipeline)
     assert held(deed) == {}
-    assert means(pipeline)[-1].startswith("s: holds no epoch; events that are read again are written")
+    assert means(pipeline)[-1].startswith("s: keeps what it has; events that are read again are written")
     assert pipeline.start().taken.owner.lineage == deed.lineage
 
 
@@ -470,3 +483,79 @@ def test_another_reset_leaves_the_folder_of_the_lineage_that_lives(pipeline: Pip
     assert first.folder.removeprefix("lineages/") in kept
     assert "000001-never-begun" not in kept
     assert "notes" in kept
+
+
+class TestFromWhereTheLastCommitEnded:
+    """I3, E9: positions are about topics, which Kafka knows by ids."""
+
+    TOPICS = ({"in": "the-id"},)
+
+    @pytest.fixture
+    def noted(self, pipeline: Pipeline) -> Pipeline:
+        pipeline.notes.replace(source_topics.FILE, seal(SourceTopics(ids=[dict(ids) for ids in self.TOPICS])))
+        return pipeline
+
+    def test_a_topic_that_was_made_again_is_named_before_anybody_is_disturbed(self, noted: Pipeline) -> None:
+        """Its first events would be passed over, in silence."""
+        terms = noted.storage.names("terms")
+        asked = {"from_group": True, "topics": [{"in": "another"}]}
+        for do in (means, reset):
+            with pytest.raises(SourceReplaced, match="'in' was deleted and made again"):
+                do(noted, **asked)
+            if do is means:
+                assert noted.storage.names("terms") == terms
+
+    def test_one_of_another_source_is_another_topic(self, noted: Pipeline) -> None:
+        noted.notes.replace(source_topics.FILE, seal(SourceTopics(ids=[{"other": "x"}, {"in": "another"}])))
+        reset(noted, from_group=True, topics=self.TOPICS)
+
+    def test_the_new_lineage_knows_which_topics_its_positions_are_about(self, noted: Pipeline) -> None:
+        """The topic may be made again before its first start."""
+        reset(noted, from_group=True, topics=self.TOPICS)
+        assert of_sources(noted.notes.read(source_topics.FILE)) == list(self.TOPICS)
+
+
+class Saved(Resetting):
+    """As a savepoint: it knows what sinks held."""
+
+    def held(self, ending: Ending) -> Mapping[str, Held]:
+        return {"s": ("K", 3), "o": ("K", 2)}
+
+
+def test_in_a_new_home_a_sink_that_is_out_still_holds_what_the_savepoint_knows() -> None:
+    """E8: it comes back as what it was, and not as a stranger."""
+    pipeline = Pipeline(others={"o": Place()}, out={"o"})
+    pipeline.place.marker = LastCommit(lineage="K", epoch=3, term=1)
+    pipeline.others["o"].marker = LastCommit(lineage="K", epoch=2, term=1)
+    begins, _ = resetting(pipeline)
+    deed = pipeline.starting.begin(replace(begins, begins=Saved(home=pipeline.home, pipeline="p", sources=[])))
+    assert held(deed) == {"s": ("K", 3), "o": ("K", 2)}
+    pipeline.start().run(0, "a")
+    pipeline.out.clear()
+    driver = pipeline.start()
+    driver.run(1, "b")
+    driver.end()
+    assert pipeline.others["o"].rows == ["b"]
+
+
+def test_a_spark_checkpoint_is_no_home_to_begin_a_lineage_in() -> None:
+    """K3: as for a start."""
+    pipeline = Pipeline()
+    pipeline.storage.files["offsets/0"] = b"v1"
+    with pytest.raises(HomeMismatch, match="is the checkpoint of a Spark query"):
+        reset(pipeline)
+    assert [*pipeline.storage.files] == ["offsets/0"]
+
+
+def test_what_is_refused_is_refused_before_anybody_is_disturbed(pipeline: Pipeline) -> None:
+    """E8: also where the promise is weaker."""
+
+    class Refused(Resetting):
+        def judge(self, ending: Ending, found: Found, begun: Entry | None) -> None:
+            raise ResetRefused("it would be written again")
+
+    begins, _ = resetting(pipeline)
+    for guarantee in Guarantee:
+        asked = replace(begins, guarantee=guarantee, begins=Refused(home=pipeline.home, pipeline="p", sources=[]))
+        with pytest.raises(ResetRefused, match="written again"):
+            asked.look_first()

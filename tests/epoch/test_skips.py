@@ -69,6 +69,24 @@ def test_it_is_in_the_one_epoch_whose_range_it_is_in(begin: int, end: int, found
     assert bool(skips.in_range([POISON], [{IN: begin}], [{IN: end}])) is found
 
 
+@pytest.mark.parametrize(("begin", "end", "found"), [(0, 0, False), (0, 1, True), (1, 3, False)])
+def test_a_partitions_first_record_is_one_like_any_other(begin: int, end: int, found: bool, storage: Memory) -> None:
+    """Its offset is 0, which is neither nothing nor before the beginning."""
+    first = msgspec.structs.replace(POISON, offset=0)
+    assert skips.in_range([first], [{IN: begin}], [{IN: end}]) == ((first,) if found else ())
+    assert skips.in_range([first], [{}], [{IN: end}]) == ((first,) if end else ())
+    assert skips.parse("in/0/0") == (None, "in", 0, 0)
+    assert skips.parse("0:in/0/0") == (0, "in", 0, 0)
+    skips.add(storage, first)
+    assert skips.read(storage.read(skips.FILE)) == (first,)
+    skips.remove(storage, first.place)
+    skips.require_ahead(first.place, -1, [{IN: 0}])
+    skips.require_ahead(first.place, 4, [{}])
+    for committed in (-1, 0):
+        with pytest.raises(SkipRefused, match="in/0/0 is in the past"):
+            skips.require_ahead(first.place, committed, [{IN: 1}])
+
+
 def test_of_a_partition_that_is_new_the_epoch_begins_with_0() -> None:
     assert skips.in_range([POISON], [], [{IN: 3}]) == skips.in_range([POISON], [{}], [{IN: 3}]) == (POISON,)
     assert skips.in_range([POISON], [{}], [{TopicPartition("in", 1): 3}]) == ()

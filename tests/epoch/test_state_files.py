@@ -38,8 +38,8 @@ def checkpoint(folder: Path) -> LocalStorage:
 def test_operators_are_told_with_their_stores_and_variables(tmp_path: Path) -> None:
     """E5: a timer is Spark's own, not a variable of the user's."""
     assert operators(checkpoint(tmp_path), "c") == [
-        Operator(0, "stateStoreSave", ("default",)),
-        Operator(1, "transformWithStateInPandasExec", ("default",), ("total",), timers=True),
+        Operator(0, "stateStoreSave", {"default": 2}),
+        Operator(1, "transformWithStateInPandasExec", {"default": 2}, ("total",), timers=True),
     ]
     assert operators(LocalStorage(tmp_path), "nothing") == []
 

@@ -288,6 +288,17 @@ class TestRealProcesses:
             child.kill()
         assert is_gone(other)
 
+    def test_what_the_system_does_not_tell_is_no_proof(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Too many open files, or other users' processes are hidden: a living holder would be taken for gone."""
+        monkeypatch.setattr(processes, "_stat", lambda _: [])
+        assert not is_gone(this_process("p", 1))
+
+        def refuses(pid: int, number: int) -> None:
+            raise PermissionError(pid, number)
+
+        monkeypatch.setattr(processes.os, "kill", refuses)
+        assert not is_gone(this_process("p", 1))
+
     def test_a_process_of_another_machine_is_never_known_to_be_dead(self) -> None:
         elsewhere = msgspec.structs.replace(this_process("p", 1), machine="another", pid=2**22 + 1)
         assert not is_gone(elsewhere)

@@ -60,6 +60,7 @@ class HandMade:
             self.home.storage.replace("pipeline.json", seal(self.deed))
         self.put("metadata", '{"id":"591ba6b9"}')
         self.put("sources/0/0", "v1\n{}")
+        query_shape.write(self.notes, QueryShape(sources=["kafka events"]))
 
     @property
     def room(self) -> Path:
@@ -159,8 +160,9 @@ def snapshot(tables: list[str], logs: list[str], rows: int) -> bytes:
 
 
 def files_of(place: Place) -> set[str]:
-    """Of the checkpoint in a savepoint."""
-    return {it.removeprefix("checkpoint/") for it in place.walk() if it.startswith("checkpoint/")}
+    """Spark's own of the checkpoint in a savepoint."""
+    found = {it.removeprefix("checkpoint/") for it in place.walk("") if it.startswith("checkpoint/")}
+    return {it for it in found if not it.startswith("notes/")}
 
 
 def saved_home(path: Path) -> HandMade:

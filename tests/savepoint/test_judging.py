@@ -12,6 +12,7 @@ from onceward.epoch.home import Home
 from onceward.epoch.ledger import DONE, Entry, Ledger, SinkEntry
 from onceward.epoch.new_lineage import Ending
 from onceward.epoch.outcome import TopicPartition
+from onceward.epoch.query_shape import QueryShape
 from onceward.errors import SavepointOutdated
 from onceward.savepoint.manifest import Savepoint
 from onceward.savepoint.place import Place
@@ -49,6 +50,7 @@ def judge(
             ledger.write(each)
     saved = Savepoint(
         id="ab" * 16,
+        shape=QueryShape(),
         pipeline="p",
         lineage="old",
         guarantee="exactly-once",

@@ -116,7 +116,7 @@ def test_only_savepoints_are_deleted(tmp_path: Path) -> None:
     place = made.save(to=tmp_path / "it")
     (tmp_path / "empty").mkdir()
     (tmp_path / "it" / "my-notes.txt").write_text("keep me")
-    for path, told in (("home", "pipeline.json"), ("empty", "is empty"), ("it", "my-notes.txt")):
+    for path, told in (("home", "pipeline.json"), ("empty", "it has no savepoint.json"), ("it", "my-notes.txt")):
         with pytest.raises(SavepointUnusable, match=told):
             delete(Place.at(tmp_path / path))
     (tmp_path / "it" / "my-notes.txt").unlink()

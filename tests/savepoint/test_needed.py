@@ -202,6 +202,7 @@ CONF = 'v1\n{"conf":{}}\n'
         "a source more": CONF + '{"events":{"0":40}}\n{"events":{"0":40}}',
         "a source less": CONF + "-",
         "of another epoch": plan(2),
+        "a later watermark": plan(3).replace('"batchWatermarkMs": 0', '"batchWatermarkMs": 9'),
     }.items(),
     ids=lambda it: it[0],
 )
@@ -213,6 +214,16 @@ def test_a_plan_that_was_altered_is_not_saved(tmp_path: Path, altered: tuple[str
         made.save(name="it")
     assert find(made.home) == []
     made.put("offsets/3", plan(3))
+    assert load(made.save(name="it")).entry.epoch == 3
+
+
+def test_a_plan_of_the_epoch_before_that_was_altered_is_not_saved(tmp_path: Path) -> None:
+    """E9: it is where a replay of the saved epoch begins."""
+    made = HandMade(tmp_path / "home").epochs(0, 1, 2, 3)
+    made.put("offsets/2", CONF + '{"events":{"0":9}}')
+    with pytest.raises(SavepointUnusable, match="offsets/2 does not say what was committed"):
+        made.save(name="it")
+    made.put("offsets/2", plan(2))
     assert load(made.save(name="it")).entry.epoch == 3
 
 
@@ -229,4 +240,4 @@ def test_what_cannot_be_read_as_a_snapshot_or_a_description_is_told() -> None:
     assert read_snapshot(b"") is None
     assert read_snapshot(snapshot([], [], rows=-1)) is not None
     with pytest.raises(NotThere):
-        read_operator(b"v1\n{}")
+        read_operator(0, b"v1\n{}")

@@ -35,7 +35,7 @@ class Joined(HandMade):
         self.home.storage.replace("pipeline.json", seal(self.deed))
 
     def reads_topics(self, **ids: str) -> "Joined":
-        self.notes.replace("sources.json", seal(SourceTopics(ids=ids)))
+        self.notes.replace("sources.json", seal(SourceTopics(ids=[dict(ids)])))
         return self
 
     def epoch(

@@ -187,6 +187,7 @@ def test_a_lineage_of_its_own_folder_is_read_there(tmp_path: Path) -> None:
     made.lineage, made.folder = "new", "lineages/2-new"
     deeds.begin(made.home.storage, 1, made.deed)
     made.put("metadata", "{}")
+    query_shape.write(made.notes, QueryShape())
     made.epoch(7, writes={"u": {0: (0, 4)}})
     found = observe(made.home)
     assert [it.number for it in found.history.epochs] == [7]
@@ -204,3 +205,11 @@ def test_a_topic_that_is_read_by_a_pattern_is_no_channel(tmp_path: Path) -> None
     ):
         require_named([observe(writer.home), observe(reader.home)])
     require_named([observe(reader.home)])
+
+
+def test_a_home_that_has_lost_what_its_query_is_is_refused(tmp_path: Path) -> None:
+    """D5, E9: whether it reads by a pattern cannot be told then, and what is on its way would be left out."""
+    made = Joined(tmp_path, "p").epoch(0, writes={"t": {0: (0, 4)}})
+    made.notes.remove(query_shape.FILE)
+    with pytest.raises(SnapshotUnusable, match=r"has lost notes/query\.json"):
+        observe(made.home)

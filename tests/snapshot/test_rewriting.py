@@ -3,7 +3,6 @@
 import json
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from onceward.epoch import query_shape
@@ -147,11 +146,3 @@ def test_the_querys_shape_names_the_copys_topics(tmp_path: Path) -> None:
     assert found.shape is not None
     assert found.shape.sources == ["kafka subscribe=lab-bills,lab-clicks", "kafka subscribePattern=x", "rate"]
     assert unseal((folder / "checkpoint/notes/query.json").read_bytes(), QueryShape, "it", 99) == found.shape
-
-
-def test_without_a_shape_there_is_none(tmp_path: Path) -> None:
-    """D5: savepoints of older releases."""
-    place, before = saved(tmp_path, {0: ['{"clicks":{"0":9}}']})
-    bare = msgspec.structs.replace(before, shape=None)
-    made = rewrite(place, bare, tmp_path / "copy", renamed=COPY.source, positions=AT_9)
-    assert verify(made).shape is None

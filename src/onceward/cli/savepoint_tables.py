@@ -57,10 +57,9 @@ def described(location: str, savepoint: Savepoint) -> str:
         table("operators", ("id", "operator", "partitions", "stores", "rows", "bytes"), operators),
         table(f"epoch {entry.epoch} in the sinks", ("sink", "kind", "rows", "digest", "committed as"), sinks),
     ]
-    if shape is not None:
-        known = [("source", it) for it in shape.sources] + [("output", it) for it in shape.output]
-        known += [("operator", f"{it.name} by {', '.join(it.keys)} {' '.join(it.details)}") for it in shape.operators]
-        tables.append(table(f"the query ({shape.output_mode})", ("part", "what it is"), known))
+    known = [("source", it) for it in shape.sources] + [("output", it) for it in shape.output]
+    known += [("operator", f"{it.name} by {', '.join(it.keys)} {' '.join(it.details)}") for it in shape.operators]
+    tables.append(table(f"the query ({shape.output_mode})", ("part", "what it is"), known))
     return "\n".join([*lines, *(it for it in tables if it)])
 
 

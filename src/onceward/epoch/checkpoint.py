@@ -310,7 +310,7 @@ def offsets_of(text: str) -> dict[TopicPartition, int]:
             TopicPartition(topic, int(partition)): offset
             for topic, partitions in topics.items()
             for partition, offset in partitions.items()
-            if isinstance(offset, int)
+            if type(offset) is int
         }
     except ValueError:
         return {}

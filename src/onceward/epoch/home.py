@@ -69,7 +69,7 @@ class Home:
         """Read the deed, or write it if the home is new; refuse somebody else's home."""
         deed = self.deed()
         if deed is None:
-            self._require_no_checkpoint()
+            self.require_no_checkpoint()
             deed = Deed(pipeline=pipeline, lineage=fresh_lineage, guarantee=guarantee)
             if self.storage.claim(FILE, seal(deed)):
                 return deed
@@ -80,7 +80,7 @@ class Home:
         self.require_of(deed, pipeline, guarantee)
         return deed
 
-    def _require_no_checkpoint(self) -> None:
+    def require_no_checkpoint(self) -> None:
         """A directory that is nobody's home is none of Spark's either."""
         if OF_SPARK & set(self.storage.names("")):
             raise HomeMismatch(

@@ -5,7 +5,6 @@ its old term about epochs after its successor's start is passed over (docs/decis
 """
 
 import re
-from collections.abc import Iterator
 from typing import Any, Final
 
 import msgspec
@@ -123,19 +122,8 @@ class Ledger:
 
     def newest(self, count: int) -> list[Entry]:
         """The valid entries of the last epochs, oldest first."""
-        terms = self._terms()
+        terms = dict(sorted(self._index()))  # of each epoch the newest term that could have committed it
         return [entry for epoch in sorted(terms)[-count:] if (entry := self.read_of(epoch, terms[epoch])) is not None]
-
-    def back_from(self, epoch: int) -> Iterator[Entry]:
-        """The valid entries from an epoch back, newest first, as far as there is no gap; the folder is listed once."""
-        terms = self._terms()
-        while epoch in terms and (entry := self.read_of(epoch, terms[epoch])) is not None:
-            yield entry
-            epoch -= 1
-
-    def _terms(self) -> dict[int, int]:
-        """Of each epoch the newest term that could have committed it."""
-        return dict(sorted(self._index()))
 
     def _index(self) -> list[tuple[int, int]]:
         return [

@@ -123,6 +123,9 @@ class Beginning(Protocol):
     def origin(self, ending: Ending) -> Origin:
         """Where it comes from; when and over which sinks is filled in."""
 
+    def held(self, ending: Ending) -> Mapping[str, Held]:
+        """What is known of what the pipeline's sinks hold where the home itself knows nothing."""
+
     def judge(self, ending: Ending, found: Found, begun: Entry | None) -> None:
         """Whether it may begin over what the sinks hold, or raise; nothing has been touched.
 
@@ -154,11 +157,11 @@ class NewLineage:
 
     def look_first(self) -> tuple[Ending, Found]:
         """Before anybody is disturbed: what decides is asked, for the other sinks the home speaks."""
-        ending = Ending(self.home, decider_of(self.sinks))
-        if self.guarantee is not Guarantee.EXACTLY_ONCE:
-            return ending, {}
-        deciding = {name: sink for name, sink in self.sinks.items() if isinstance(sink, DecidingSink)}
-        found = _told(ending, self.sinks) | look(deciding, self._owner(self.fresh(), 0))
+        ending, found = Ending(self.home, decider_of(self.sinks)), dict[str, LastCommit | None]()
+        if self.guarantee is Guarantee.EXACTLY_ONCE:
+            deciding = {name: sink for name, sink in self.sinks.items() if isinstance(sink, DecidingSink)}
+            found = _told(ending, self.sinks) | look(deciding, self._owner(self.fresh(), 0))
+        self.begins.judge(ending, found, ending.begun)
         return ending, found
 
     def __call__(self, term: Term) -> Deed:
@@ -169,7 +172,8 @@ class NewLineage:
     def _begin(self, term: Term) -> Deed:
         ending, owner = Ending(self.home, decider_of(self.sinks)), self._owner(self.fresh(), term.number)
         found, begun = self._taken_over(ending, owner)
-        held = to_record({**ending.held(), **_held(found)}, ending.decider)
+        known = ending.held() if ending.deed is not None else self.begins.held(ending)
+        held = to_record({**known, **_held(found)}, ending.decider)
         origin = msgspec.structs.replace(self.begins.origin(ending), first_term=term.number, held=held)
         deed = Deed(
             pipeline=self.pipeline,

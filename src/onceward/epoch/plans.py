@@ -92,10 +92,12 @@ def _put_plan_right(checkpoint: Checkpoint, epoch: int, entry: Entry | None, las
         if last is not None and found is not None:
             _require_same(file, found.kafka, last, "Spark's log")
         return []
-    if found is not None and found.texts == entry.positions:
+    if found is not None and found.plan == entry.plan:  # positions, and the watermark that state was built with
         return []
     checkpoint.restore(epoch, entry.plan)
     was = "was torn" if found is None else f"said {', '.join(found.texts)}"
+    if found is not None and found.texts == entry.positions:
+        was = f"said otherwise ({found.plan.splitlines()[1]})"
     return [f"{file} {was}, epoch {epoch} was committed up to {', '.join(entry.positions)}: put back from the ledger"]
 
 

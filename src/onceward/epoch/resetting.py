@@ -6,14 +6,16 @@ from typing import ClassVar
 
 from onceward.epoch import skips
 from onceward.epoch.checkpoint import Checkpoint, offsets_of
-from onceward.epoch.contract import LastCommit
+from onceward.epoch.contract import Guarantee, LastCommit
 from onceward.epoch.deeds import Deed, Origin
-from onceward.epoch.expected import NEVER, held_by
+from onceward.epoch.expected import NEVER, Held, held_by
 from onceward.epoch.home import FIRST, Home
 from onceward.epoch.ledger import Entry
 from onceward.epoch.new_lineage import Ending, Found, NewLineage
 from onceward.epoch.outcome import TopicPartition
 from onceward.epoch.places import SourcePartition, parse_partition
+from onceward.epoch.sealed import seal
+from onceward.epoch.source_topics import FILE, SourceTopics, of_sources, require_same
 from onceward.errors import ResetRefused
 
 Offsets = Mapping[TopicPartition, int]
@@ -26,6 +28,7 @@ class Resetting:
     `sources`: the Kafka topics of each of the engine's sources, in its order; none for a source of another kind.
     `offsets`: where each source begins; None: as the sources themselves say.
     `from_group`: where the last committed epoch ended, as the ledger has it for each source, or the pipeline's group.
+    `topics`: what the sources read now, where the positions are those of topics that are there already.
     """
 
     word: ClassVar[str] = "reset"
@@ -34,6 +37,7 @@ class Resetting:
     sources: Sequence[frozenset[str]]
     offsets: Sequence[Offsets] | None = None
     from_group: bool = False
+    topics: Sequence[Mapping[str, str]] = ()
 
     def origin(self, ending: Ending) -> Origin:
         last = ending.last
@@ -46,10 +50,14 @@ class Resetting:
             first_term=0,
         )
 
+    def held(self, ending: Ending) -> Mapping[str, Held]:  # noqa: ARG002 - no savepoint, no knowledge
+        return {}
+
     def judge(self, ending: Ending, found: Found, begun: Entry | None) -> None:  # noqa: ARG002 - what is begun is passed
         """What a sink has lost would not be written again by a lineage that goes on after it."""
         if not self.from_group or ending.deed is None:
             return
+        require_same(of_sources(Checkpoint.noted(ending.room, FILE)), self.topics)
         held, decider = ending.held(), ending.decider
         for name, last in found.items():
             wanted = held.get(name)
@@ -82,6 +90,8 @@ class Resetting:
         for source, offsets in enumerate(self.begins(ending, found, begun)):
             if offsets:
                 checkpoint.begin_at(source, offsets)
+        if self.topics:
+            checkpoint.notes.replace(FILE, seal(SourceTopics(ids=[dict(ids) for ids in self.topics])))
         return NEVER
 
     def begins(self, ending: Ending, found: Found, begun: Entry | None = None) -> Sequence[Offsets]:
@@ -142,6 +152,8 @@ def meaning(reset: NewLineage, resetting: Resetting) -> list[str]:
     for name, sink in reset.sinks.items():
         last = found.get(name)
         upto = f"keeps epochs up to {last.epoch}" if last is not None and last.epoch != NEVER else "holds no epoch"
+        if reset.guarantee is not Guarantee.EXACTLY_ONCE:
+            upto = "keeps what it has"
         again = "nothing is written again" if resetting.from_group else sink.when_repeated()
         lines.append(f"{name}: {upto}; {again}")
     return lines

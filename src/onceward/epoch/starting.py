@@ -98,6 +98,7 @@ class Start:
         term, lease = self._claim()
         try:
             self._entered(term, begins)
+            self._judge(begins)
             return begins(term)
         finally:
             _let_go(self.sinks, lease)
@@ -127,6 +128,8 @@ class Start:
     def _judge(self, begins: Begins | None) -> None:
         """Asked before the lease, so that nobody is disturbed for nothing, and again when nobody else can change it."""
         deed = self.home.deed()
+        if deed is None:
+            self.home.require_no_checkpoint()
         self._require_ours(deed)
         if begins is None:
             _require_not_ended(self.home)

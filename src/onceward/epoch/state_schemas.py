@@ -7,6 +7,7 @@ was renamed by a take-over, or restored elsewhere, must therefore be told where 
 
 import json
 import re
+from collections.abc import Iterator
 from typing import Final
 
 from onceward.epoch.storage import Storage
@@ -19,18 +20,22 @@ _PATHS: Final = "stateSchemaFilePaths"
 
 def follow(storage: Storage, folder: str, location: str) -> list[str]:
     """After a checkpoint got another path: its metadata says so. The files that had to be changed."""
-    changed: list[str] = []
+    changed = list(misnaming(storage, folder, location))
+    for name, data in changed:
+        around, _, epoch = name.rpartition("/")
+        storage.remove(f"{around}/.{epoch}.crc")  # Hadoop's checksum of the old bytes, if it wrote one
+        storage.replace(name, data)
+    return [name for name, _ in changed]
+
+
+def misnaming(storage: Storage, folder: str, location: str) -> Iterator[tuple[str, bytes]]:
+    """The metadata that says another path, each with what it must say."""
     for operator in storage.names(f"{folder}/state"):
         metadata = f"{folder}/state/{operator}/_metadata/v2"
-        for epoch in filter(str.isdigit, storage.names(metadata)):
-            name = f"{metadata}/{epoch}"
+        for name in (f"{metadata}/{epoch}" for epoch in storage.names(metadata) if epoch.isdigit()):
             data = storage.read(name)
-            moved = relocated(data, location, name) if data is not None else None
-            if moved is not None and moved != data:
-                storage.remove(f"{metadata}/.{epoch}.crc")  # Hadoop's checksum of the old bytes, if it wrote one
-                storage.replace(name, moved)
-                changed.append(name)
-    return changed
+            if data is not None and (moved := relocated(data, location, name)) != data:
+                yield name, moved
 
 
 def relocated(data: bytes, location: str, name: str) -> bytes:

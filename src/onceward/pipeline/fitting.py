@@ -11,10 +11,10 @@ from onceward.epoch.checkpoint import Checkpoint
 from onceward.epoch.home import Home
 from onceward.epoch.patience import Patience
 from onceward.epoch.query_shape import QueryShape
-from onceward.epoch.source_topics import FILE, SourceTopics, ids_in
+from onceward.epoch.source_topics import FILE, SourceTopics, of_sources, require_same
 from onceward.pipeline.first_start import require_first_positions
 from onceward.pipeline.shape import shape_of
-from onceward.pipeline.source_topics import require_same_topics, require_still_read
+from onceward.pipeline.source_topics import require_still_read, topic_ids
 from onceward.pipeline.state import require_same_backend
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class Fitting:
             if not self.accept_lost_input:
                 require_still_read(source, checkpoint, home.location)
         data = self.restore.note(FILE) if self.restore is not None else Checkpoint.noted(room, FILE)
-        known = ids_in(data)
-        self.topics = self.patience().until(lambda: require_same_topics(source, known), "the source's Kafka")
+        now = self.patience().until(lambda: topic_ids(source), "the source's Kafka")
+        self.topics = require_same(of_sources(data), now)
         if self.restore is None and checkpoint.planned() is None:
             require_first_positions(source)

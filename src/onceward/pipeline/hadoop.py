@@ -5,13 +5,15 @@ import uuid
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from onceward.epoch.home import Home, parse_home
 from onceward.epoch.storage import CHUNK, claimed
+
+KINDS: Final = {"FileNotFoundException": FileNotFoundError, "FileAlreadyExistsException": FileExistsError}
 
 
 def open_home(home: str | Path, spark: SparkSession) -> Home:
@@ -51,13 +53,12 @@ class HadoopStorage:
 
     def read(self, name: str) -> bytes | None:
         """The file's bytes, or None if there is none."""
-        with self._os_errors(name):
-            try:
+        try:
+            with self._os_errors(name):
                 stream = self._files.open(self._path(name))
-            except Py4JJavaError as error:
-                if _is(error, "FileNotFoundException"):
-                    return None
-                raise
+        except FileNotFoundError:
+            return None
+        with self._os_errors(name):
             try:
                 return bytes(self._jvm.org.apache.commons.io.IOUtils.toByteArray(stream))
             finally:
@@ -65,14 +66,12 @@ class HadoopStorage:
 
     def names(self, folder: str) -> list[str]:
         """The file names in a folder, sorted, without temporary ones."""
-        with self._os_errors(folder):
-            try:
+        try:
+            with self._os_errors(folder):
                 found = self._files.listStatus(self._path(folder))
-            except Py4JJavaError as error:
-                if _is(error, "FileNotFoundException"):
-                    return []
-                raise
-            return sorted(name for entry in found if not (name := str(entry.getPath().getName())).startswith("."))
+        except FileNotFoundError:
+            return []
+        return sorted(name for entry in found if not (name := str(entry.getPath().getName())).startswith("."))
 
     def replace(self, name: str, data: bytes, *, sync: bool = True) -> None:
         """Write beside it, rename over it."""
@@ -98,53 +97,43 @@ class HadoopStorage:
 
     def move(self, folder: str, to: str) -> bool:
         """One rename, which HDFS carries out at once."""
-        with self._os_errors(folder):
-            target = self._path(to)
-            self._files.mkdirs(target.getParent())
-            try:
+        try:
+            with self._os_errors(folder):
+                target = self._path(to)
+                self._files.mkdirs(target.getParent())
                 self._context.rename(self._path(folder), target, self._refuse)
-            except Py4JJavaError as error:
-                if _is(error, "FileNotFoundException"):
-                    return False
-                raise
-            return True
+        except FileNotFoundError:
+            return False
+        return True
 
     def walk(self, folder: str) -> list[str]:
         """Every file below a folder, hidden ones too."""
-        with self._os_errors(folder):
-            root = self._files.makeQualified(self._path(folder)).toUri()
-            try:
+        try:
+            with self._os_errors(folder):
+                root = self._files.makeQualified(self._path(folder)).toUri()
                 found = self._files.listFiles(self._path(folder), True)
-            except Py4JJavaError as error:
-                if _is(error, "FileNotFoundException"):
-                    return []
-                raise
-            names: list[str] = []
+        except FileNotFoundError:
+            return []
+        names: list[str] = []
+        with self._os_errors(folder):
             while found.hasNext():
                 names.append(str(root.relativize(found.next().getPath().toUri()).getPath()))
-            return sorted(names)
+        return sorted(names)
 
     def link(self, name: str, to: str) -> bool:
         """A copy: files have one name in HDFS."""
-        with self._os_errors(name):
-            source, target = self._path(name), self._path(to)
-            try:
+        source, target = self._path(name), self._path(to)
+        try:
+            with self._os_errors(name):
                 self._fs.FileUtil.copy(self._files, source, self._files, target, False, True, self._files.getConf())
-            except Py4JJavaError as error:
-                if _is(error, "FileNotFoundException"):
-                    return False
-                raise
-            return True
+        except FileNotFoundError:
+            return False
+        return True
 
     def chunks(self, name: str) -> Iterator[bytes]:
         """A large file, bit by bit."""
         with self._os_errors(name):
-            try:
-                stream = self._files.open(self._path(name))
-            except Py4JJavaError as error:
-                if _is(error, "FileNotFoundException"):
-                    raise FileNotFoundError(f"{self._root}/{name}") from error
-                raise
+            stream = self._files.open(self._path(name))
             try:
                 while chunk := bytes(stream.readNBytes(CHUNK)):
                     yield chunk
@@ -183,12 +172,8 @@ class HadoopStorage:
         """In HDFS only."""
 
     def _put(self, temporary: Any, name: str) -> None:
-        try:
+        with self._os_errors(name):
             self._context.rename(temporary, self._path(name), self._refuse)
-        except Py4JJavaError as error:
-            if _is(error, "FileAlreadyExistsException"):
-                raise FileExistsError(name) from error
-            raise
 
     def _write_beside(self, name: str, data: bytes, *, sync: bool) -> Any:
         folder, _, file = name.rpartition("/")
@@ -211,7 +196,8 @@ class HadoopStorage:
         try:
             yield
         except Py4JJavaError as error:
-            raise OSError(f"{self._root}/{name}: {str(error.java_exception).splitlines()[0]}") from error
+            kind = next((ours for theirs, ours in KINDS.items() if _is(error, theirs)), OSError)
+            raise kind(f"{self._root}/{name}: {str(error.java_exception).splitlines()[0]}") from error
 
     def _path(self, name: str) -> Any:
         return self._fs.Path(f"{self._root}/{name}" if name else self._root)

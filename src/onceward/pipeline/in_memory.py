@@ -9,10 +9,8 @@ from pathlib import Path
 from typing import Final
 
 from onceward.epoch.home import IN_MEMORY, MEMORY, is_in_memory
-from onceward.epoch.sealed import seal, unseal
-from onceward.epoch.term import FORMAT, Holder
-from onceward.errors import OncewardError
-from onceward.holding import is_gone, this_process
+from onceward.epoch.sealed import seal
+from onceward.holding import is_abandoned, this_process
 
 SHARED_MEMORY: Final = Path("/dev/shm")  # noqa: S108 - a directory of our own is made in it
 OWNER: Final = "process.json"
@@ -53,11 +51,8 @@ def _clear_up(parent: Path) -> None:
     """What processes that were killed have left: only our own user's, and only of those that are certainly gone."""
     for folder in parent.glob(f"{IN_MEMORY}*"):
         try:
-            found = folder.lstat()
-            if found.st_uid != os.getuid() or not is_in_memory(folder.name) or folder.is_symlink():
-                continue
-            holder = unseal((folder / OWNER).read_bytes(), Holder, str(folder / OWNER), FORMAT)
-        except (OSError, OncewardError):
-            continue  # being made, or not of ours
-        if is_gone(holder):
+            is_mine = folder.lstat().st_uid == os.getuid() and is_in_memory(folder.name) and not folder.is_symlink()
+        except OSError:  # gone just now
+            continue
+        if is_mine and is_abandoned(folder / OWNER):
             shutil.rmtree(folder, ignore_errors=True)

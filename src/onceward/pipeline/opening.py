@@ -73,15 +73,8 @@ def take_over(
     stop = threading.Event()
 
     def coordinator(term: Term) -> Coordinator:
-        return Coordinator(
-            sinks,
-            is_final=lambda error: isinstance(error, FINAL) or is_lost_input(error),
-            own=own_failure,
-            describe=line_of,
-            clock=time.monotonic,
-            sleep=stop.wait,  # a stop need not wait for a back-off
-            patience=stoppable_patience(patience_s, asked_to_stop, stop, term) if patience_s is not None else None,
-        )
+        waits = stoppable_patience(patience_s, asked_to_stop, stop, term) if patience_s is not None else None
+        return _coordinator(sinks, stop, waits)
 
     return start.take_over(coordinator, stop, consent=consent, begins=begins)
 

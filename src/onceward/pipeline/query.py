@@ -24,6 +24,7 @@ from onceward.pipeline.opening import now
 from onceward.pipeline.printing import Epochs, as_html, counted_as
 from onceward.savepoint.creating import create
 from onceward.telemetry.metrics import of_pipeline
+from onceward.telemetry.outward import waiting_outward
 from onceward.watching.sight import Sight
 
 if TYPE_CHECKING:
@@ -143,7 +144,7 @@ class Query:
         running, coordinator = self._runner.running, self._runner.taken.coordinator
         waiting = coordinator.patience.shown if coordinator.patience is not None else None
         if waiting is not None:
-            return waiting.said(time.monotonic())
+            return waiting_outward(waiting.said(time.monotonic()))
         return f"epoch {running}: {coordinator.doing or 'being planned'}" if running is not None else "Spark"
 
     def sight(self) -> Sight:

@@ -14,7 +14,6 @@ from pyspark.sql import DataFrame, SparkSession
 
 from onceward.epoch import state_schemas
 from onceward.epoch.checkpoint import Checkpoint
-from onceward.epoch.home import Home
 from onceward.epoch.state_files import STATE, Operator, operators
 from onceward.epoch.storage import LocalStorage, Storage
 from onceward.errors import ConfigurationError
@@ -46,10 +45,9 @@ class StoredState:
             deed = found.deed()
             if deed is None:
                 raise ConfigurationError(f"{place} is neither the home of a pipeline nor a savepoint")
-            room = found.of_lineage(deed)
-            checkpoint = Checkpoint.newest(room)
-            found = room
-        return cls(str(place), _settled(found, checkpoint), operators(found.storage, checkpoint.folder))
+            found = found.of_lineage(deed)
+            checkpoint = Checkpoint.newest(found)
+        return cls(str(place), _settled(found.storage, checkpoint), operators(found.storage, checkpoint.folder))
 
     def operator(self, number: int) -> Operator:
         for operator in self.operators:
@@ -123,13 +121,12 @@ def places_of(operator: Operator) -> list[str]:
     return [*operator.stores]
 
 
-def _settled(found: Home, checkpoint: Checkpoint) -> Checkpoint:
+def _settled(storage: Storage, checkpoint: Checkpoint) -> Checkpoint:
     """Where Spark can read it: it names schemas by whole paths, and a savepoint may have any path and is never changed.
 
     So it gets a folder of links, with notes that are right; it is gone with this process.
     """
-    storage = found.storage
-    if not _is_misnamed(storage, checkpoint):
+    if not any(state_schemas.misnaming(storage, checkpoint.folder, checkpoint.location)):
         return checkpoint
     if not isinstance(storage, LocalStorage):
         raise ConfigurationError(f"{checkpoint.location} is not where it was made; copy it to a local path to read it")
@@ -148,13 +145,3 @@ def _settled(found: Home, checkpoint: Checkpoint) -> Checkpoint:
                 (links / STATE / operator.name / part.name).symlink_to(part)
     state_schemas.follow(LocalStorage(links), ".", links.as_uri())
     return Checkpoint(LocalStorage(links), ".", links.as_uri())
-
-
-def _is_misnamed(storage: Storage, checkpoint: Checkpoint) -> bool:
-    for operator in storage.names(f"{checkpoint.folder}/{STATE}"):
-        notes = f"{checkpoint.folder}/{STATE}/{operator}/_metadata/v2"
-        for epoch in filter(str.isdigit, storage.names(notes)):
-            data = storage.read(f"{notes}/{epoch}") or b""
-            if state_schemas.relocated(data, checkpoint.location, f"{notes}/{epoch}") != data:
-                return True
-    return False

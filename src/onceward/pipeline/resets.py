@@ -15,6 +15,7 @@ from onceward.errors import BrokerUnreachable, ResetRefused, TopicUnusable
 from onceward.pipeline.java_admin import Described, java_admin, reason
 from onceward.pipeline.opening import THIS_PROCESS
 from onceward.pipeline.relations import is_kafka, numbered, options_of
+from onceward.pipeline.source_topics import topic_ids
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -41,6 +42,7 @@ def resetting(
         sources=[frozenset(place.topic for place in found) for found in there],
         offsets=_by_source(offsets, there) if offsets is not None else None,
         from_group=from_group,
+        topics=topic_ids(pipeline.source) if relations else [],
     )
     reset = NewLineage(
         home=home,

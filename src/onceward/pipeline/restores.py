@@ -53,8 +53,7 @@ def restoring(
         report=report,
     )
     require_known_classes(spark, at.around, f"{at.name}/{CHECKPOINT}", at.location)
-    was = restore.savepoint.shape
-    restore.check(differences(was, shape) if was is not None else [])
+    restore.check(differences(restore.savepoint.shape, shape))
     begins = NewLineage(
         home=home,
         pipeline=pipeline.name,
@@ -65,9 +64,7 @@ def restoring(
         fresh=THIS_PROCESS.fresh,
         report=report,
     )
-    ending, found = begins.look_first()
-    if restore.guarantee is Guarantee.EXACTLY_ONCE:
-        restore.judge(ending, found, None)
+    begins.look_first()
     if restore.savepoint.pipeline != pipeline.name and (
         shared := shared_outputs(restore.savepoint.entry, pipeline.sinks)
     ):

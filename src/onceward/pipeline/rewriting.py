@@ -19,14 +19,13 @@ from pyspark.sql import SparkSession
 from onceward.epoch import state_schemas
 from onceward.epoch.checkpoint import Checkpoint
 from onceward.epoch.home import parse_home
-from onceward.epoch.state_files import operators
+from onceward.epoch.state_files import HASHMAP, PARTITIONS, PROVIDER_CLASS, PROVIDERS, ROCKSDB, backend_of, operators
 from onceward.epoch.storage import LocalStorage, Storage
 from onceward.errors import ConfigurationError, HomeMismatch
 from onceward.pipeline.hadoop import HadoopStorage
-from onceward.pipeline.state import HASHMAP, PROVIDER_CLASS, PROVIDERS, ROCKSDB, Backend, backend_of
+from onceward.pipeline.state import Backend
 from onceward.savepoint.manifest import Savepoint
 
-PARTITIONS: Final = "spark.sql.shuffle.partitions"  # as the offset log names it
 JOIN_FORMAT: Final = "spark.sql.streaming.join.stateFormatVersion"
 FAMILY: Final = "default"  # the one column family that both backends know
 FILES: Final = {ROCKSDB: (".zip", ".changelog", ".sst", ".log"), HASHMAP: (".delta", ".snapshot")}
@@ -158,17 +157,9 @@ class _Copy:
 
     def remove_files_of(self, backend: str) -> None:
         """What the old backend has left; the new one would only warn of it."""
-        for operator in self.storage.names("./state"):
-            for partition in self.storage.names(f"./state/{operator}"):
-                if partition.isdigit():
-                    self._remove(f"./state/{operator}/{partition}", FILES[backend])
-
-    def _remove(self, folder: str, endings: tuple[str, ...]) -> None:
-        for name in self.storage.names(folder):
-            if name.endswith(endings):
-                self.storage.remove(f"{folder}/{name}")
-            elif not name.startswith("_") and "." not in name:
-                self._remove(f"{folder}/{name}", endings)
+        for name in self.storage.walk("./state"):
+            if name.endswith(FILES[backend]) and not {part[0] for part in name.split("/")} & {".", "_"}:
+                self.storage.remove(f"./state/{name}")
 
 
 class _Store:

@@ -15,6 +15,7 @@ from onceward.kafka.patterns import matches, said, whole
 from onceward.kafka.wire import Cluster
 from onceward.pipeline.first_positions import Starting, spark_offsets
 from onceward.pipeline.java_settings import java_settings, require_usable_in_java
+from onceward.secret import remember
 
 # Sources that give the same rows for the same positions, after any restart.
 REPLAYABLE: Final = frozenset(
@@ -50,6 +51,8 @@ def read_kafka(
     all partitions: {"topic": {0: 17, 1: 20}}, {("topic", 0): 17}, or Spark's JSON of them.
     settings: Kafka client settings for security, by Kafka's names. options: further options of Spark's source.
     """
+    remember(spark.conf.getAll)
+    remember(options or {})
     names, expression = _subscription(topics, pattern)
     cluster = Cluster(bootstrap, dict(settings or {}))
     reader = (
@@ -123,7 +126,9 @@ def require_replayable(frame: DataFrame, trusted: Iterable[str], *, accept_lost_
     """
     if not frame.isStreaming:
         raise ConfigurationError("the source does not stream; begin with ow.read_kafka or spark.readStream")
+    remember(frame.sparkSession.conf.getAll)
     for name, options in sources(frame):
+        remember(options)
         if name not in REPLAYABLE and name not in set(trusted):
             raise SourceNotReplayable(
                 f"source {name!r} cannot give the same events again after a crash, so exactly-once lacks its first "

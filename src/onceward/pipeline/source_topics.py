@@ -12,14 +12,15 @@ from pyspark.sql import DataFrame, SparkSession
 
 from onceward.epoch.checkpoint import Checkpoint
 from onceward.epoch.sealed import seal
-from onceward.epoch.source_topics import FILE, SourceTopics, ids_in
+from onceward.epoch.source_topics import FILE, SourceTopics, of_sources
 from onceward.epoch.storage import Storage
-from onceward.errors import BrokerRefused, BrokerUnreachable, SourceRemoved, SourceReplaced, TopicUnusable
+from onceward.errors import BrokerRefused, BrokerUnreachable, SourceRemoved, TopicUnusable
 from onceward.events import logger
 from onceward.kafka.admission import require_admission
 from onceward.kafka.listening import require_listening
 from onceward.kafka.patterns import matches, said
 from onceward.pipeline.java_admin import TIMEOUT_MS, java_admin, reason
+from onceward.pipeline.relations import is_kafka, numbered, options_of
 from onceward.pipeline.source import sources
 
 # What Kafka's Java client calls it when a broker will not have it, or it not the broker.
@@ -33,20 +34,6 @@ NOT_LET_IN: Final = frozenset(
 )
 
 log = logger("onceward.pipeline")
-
-
-def require_same_topics(frame: DataFrame, known: Mapping[str, str]) -> SourceTopics | None:
-    """Compare with the ids that were noted. What is to be noted once the home is ours; None: nothing new."""
-    now = topic_ids(frame)
-    for topic, number in now.items():
-        if known.get(topic, number) != number:
-            raise SourceReplaced(
-                f"source topic {topic!r} was deleted and made again (its id was {known[topic]}, now {number}): the "
-                "home's positions are those of the old one, and the new one's first events would be skipped. Begin "
-                "anew: onceward reset HOME --file FILE.py says what that means for each sink; or, if the state must be "
-                "kept, write the events to a topic of another name and read that one as well."
-            )
-    return None if now.keys() <= known.keys() else SourceTopics(ids={**known, **now})
 
 
 def require_still_read(frame: DataFrame, checkpoint: Checkpoint, home: str) -> None:
@@ -67,23 +54,24 @@ def require_still_read(frame: DataFrame, checkpoint: Checkpoint, home: str) -> N
 
 
 def note(topics: SourceTopics, notes: Storage) -> None:
-    """In a checkpoint that is ours."""
-    notes.replace(FILE, seal(topics))
+    """In a checkpoint that is ours; most starts have nothing new."""
+    if notes.read(FILE) != seal(topics):
+        notes.replace(FILE, seal(topics))
 
 
-def topic_ids(frame: DataFrame) -> dict[str, str]:
-    """Of every topic that a Kafka source reads now; asked through the Kafka client that Spark itself uses.
+def topic_ids(frame: DataFrame) -> list[dict[str, str]]:
+    """Of every topic that each source reads now, if it is Kafka; asked through the Kafka client that Spark itself uses.
 
     A broker that does not answer is `BrokerUnreachable`, a topic that is not there `TopicUnusable`: Spark's own source
     would try for minutes.
     """
-    found: dict[str, str] = {}
-    for name, options in sources(frame):
-        if name != "kafka":
-            continue
-        require_listening(options.get("kafka.bootstrap.servers", ""))
-        if not options.keys().isdisjoint({"subscribe", "subscribepattern"}):
-            found.update(_ask(frame.sparkSession, options))
+    found: list[dict[str, str]] = []
+    for relation in numbered(frame):
+        options = options_of(relation) if is_kafka(relation) else {}
+        if options:
+            require_listening(options.get("kafka.bootstrap.servers", ""))
+        named = not options.keys().isdisjoint({"subscribe", "subscribepattern"})
+        found.append(_ask(frame.sparkSession, options) if named else {})
     return found
 
 
@@ -93,22 +81,21 @@ class JoiningTopics:
 
     frame: DataFrame
     notes: Storage
-    _patterns: list[dict[str, str]] = field(init=False)
-    _known: dict[str, str] = field(init=False)
+    _patterns: dict[int, Mapping[str, str]] = field(init=False)
+    _known: list[dict[str, str]] = field(init=False)
 
     def __post_init__(self) -> None:
-        self._patterns = [options for _, options in sources(self.frame) if "subscribepattern" in options]
-        self._known = ids_in(self.notes.read(FILE))
+        relations = {source: options_of(it) for source, it in enumerate(numbered(self.frame)) if is_kafka(it)}
+        self._patterns = {source: options for source, options in relations.items() if "subscribepattern" in options}
+        self._known = of_sources(self.notes.read(FILE))
 
     def note(self, topics: Collection[str]) -> None:
         """Those of an epoch's positions; one that cannot be asked is asked again with the next epoch."""
-        found: dict[str, str] = {}
-        for options in self._patterns:
-            new = {topic for topic in topics if matches(options["subscribepattern"], topic)} - self._known.keys()
-            found |= _ask(self.frame.sparkSession, options, new) if new else {}
-        if found:
-            self._known |= found
-            note(SourceTopics(ids=self._known), self.notes)
+        for source, options in self._patterns.items():
+            known = self._known[source]
+            if new := {topic for topic in topics if matches(options["subscribepattern"], topic)} - known.keys():
+                known.update(_ask(self.frame.sparkSession, options, new))
+                note(SourceTopics(ids=self._known), self.notes)
 
 
 def _ask(spark: SparkSession, options: Mapping[str, str], topics: Collection[str] | None = None) -> dict[str, str]:

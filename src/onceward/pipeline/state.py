@@ -11,20 +11,14 @@ from pyspark.sql import SparkSession
 
 from onceward.epoch.checkpoint import Checkpoint
 from onceward.epoch.query_shape import QueryShape
+from onceward.epoch.state_files import HASHMAP, PROVIDER_CLASS, PROVIDERS, ROCKSDB, backend_of
 from onceward.errors import ConfigurationError
 
 Backend: TypeAlias = Literal["rocksdb", "hashmap"]
 Snapshots: TypeAlias = Literal["incremental", "full"]
-ROCKSDB: Final = "rocksdb"
-HASHMAP: Final = "hashmap"
 INCREMENTAL: Final = "incremental"
 FULL: Final = "full"
-PROVIDER_CLASS: Final = "spark.sql.streaming.stateStore.providerClass"
 CHANGELOG: Final = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
-PROVIDERS: Final = {
-    ROCKSDB: "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
-    HASHMAP: "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider",
-}
 STATE_MESSAGES: Final = "pyspark.sql.streaming.proto.StateMessage_pb2"
 DEFAULTS: Final[Mapping[str, Snapshots]] = {ROCKSDB: INCREMENTAL, HASHMAP: FULL}
 
@@ -66,11 +60,6 @@ class State:
         if self.backend == ROCKSDB:
             settings[CHANGELOG] = "true" if self.kind == INCREMENTAL else "false"
         return settings
-
-
-def backend_of(provider: str) -> str:
-    """The backend of a provider's class; a foreign one is named by its class."""
-    return next((name for name, known in PROVIDERS.items() if known == provider), provider)
 
 
 def effective(state: State | None, spark: SparkSession) -> tuple[str, str]:

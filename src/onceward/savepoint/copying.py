@@ -6,7 +6,6 @@ import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -38,33 +37,14 @@ class Measured:
         return FileFacts(size=self._size, sha256=self._hash.hexdigest())
 
 
-@dataclass(frozen=True, slots=True)
-class Copying:
-    """From a storage to another one, or to another folder of it."""
-
-    source: Storage
-    target: Storage
-
-    def one(self, chunks: Iterable[bytes], to: str) -> FileFacts:
-        """Write a file; what was written."""
-        measured = Measured(chunks)
-        self.target.write(to, measured)
-        return measured.facts
-
-    def file(self, name: str, to: str) -> FileFacts:
-        """From one storage to the other; within this machine the kernel copies."""
-        source, target = self.source.path(name), self.target.path(to)
-        if source is None or target is None or not hasattr(os, "copy_file_range"):
-            return self.one(self.source.chunks(name), to)
-        return _in_the_kernel(source, target)
-
-    def all_below(self, folder: str, to: str) -> dict[str, FileFacts]:
-        """A folder's files, several at once."""
-
-        def copy(name: str) -> FileFacts:
-            return self.file(f"{folder}/{name}", f"{to}/{name}")
-
-        return side_by_side(self.source.walk(folder), copy, local=is_local(self.source, self.target))
+def copy(source: Storage, name: str, target: Storage, to: str) -> FileFacts:
+    """From one storage to another, or to another place in it; within this machine the kernel copies."""
+    given, taken = source.path(name), target.path(to)
+    if given is not None and taken is not None and hasattr(os, "copy_file_range"):
+        return _in_the_kernel(given, taken)
+    measured = Measured(source.chunks(name))
+    target.write(to, measured)
+    return measured.facts
 
 
 def is_local(*storages: Storage) -> bool:

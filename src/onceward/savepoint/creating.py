@@ -14,18 +14,19 @@ from pathlib import Path
 from typing import Final
 
 from onceward import crashpoints
-from onceward.epoch import expected, inspection, query_shape
-from onceward.epoch.checkpoint import Checkpoint
+from onceward.epoch import deeds, expected, inspection, query_shape
+from onceward.epoch.checkpoint import NOTES, Checkpoint
 from onceward.epoch.deeds import Deed
 from onceward.epoch.home import Home, is_in_memory
 from onceward.epoch.ledger import DONE, Entry
 from onceward.epoch.sealed import seal
+from onceward.epoch.storage import Below
 from onceward.errors import ConfigurationError, SavepointUnusable
 from onceward.holding import this_process
 from onceward.savepoint import pins
-from onceward.savepoint.copying import Copying
+from onceward.savepoint.copying import copy, is_local, side_by_side
 from onceward.savepoint.facts import backend_of, operators_of, partitions_of
-from onceward.savepoint.manifest import FILE, FileFacts, Savepoint
+from onceward.savepoint.manifest import FILE, KIND, FileFacts, Savepoint
 from onceward.savepoint.needed import NotThere
 from onceward.savepoint.pins import Note, Pins
 from onceward.savepoint.place import Place, require_savepoint_name
@@ -59,7 +60,7 @@ def create(
     require_savable(home)
     target = _target(home, to, name)
     if target is not None:
-        _require_free(target)
+        KIND.require_free(target)
     clear_leftovers(home, report)
     with saving(home, target, is_local=to is not None, fresh=fresh) as under_way:
         under_way.pin_newest(sleep, report)
@@ -145,7 +146,7 @@ class Saving:
         """Copy, seal, and put in place."""
         target = self.target or Place.within(self.home, f"epoch-{self.epoch:012d}-{self.identity[:8]}")
         _write(self.home, self.held, self.pinned, self.partial, self.identity, created_at)
-        _put_in_place(self.partial, target)
+        KIND.put_in_place(self.partial, target)
         return target
 
 
@@ -160,11 +161,6 @@ def _target(home: Home, to: str | Path | None, name: str | None) -> Place | None
     return Place.within(home, require_savepoint_name(name)) if name is not None else None
 
 
-def _require_free(place: Place) -> None:
-    if place.exists():
-        raise SavepointUnusable(f"{place.location} is there already; a savepoint replaces nothing: choose another name")
-
-
 def _pinned(home: Home, held: Pins, epoch: int | None) -> Chosen:
     deed = inspection.deed_of(home)
     room = home.of_lineage(deed)
@@ -175,8 +171,10 @@ def _pinned(home: Home, held: Pins, epoch: int | None) -> Chosen:
         raise _nothing_to_save(home, deed, checkpoint, epoch)
     folder = f"{deed.folder}/{checkpoint.folder}" if deed.folder else checkpoint.folder
     plan = held.pin(folder, entry.epoch)
-    if plan.splitlines()[2:] != entry.positions:
-        raise NotThere(f"offsets/{entry.epoch} does not say what was committed, and the next start puts it back")
+    before = inspection.ledger_of(home, deed).read(entry.epoch - 1)
+    for its, said in ((entry, plan), (before, held.plan(entry.epoch - 1))):
+        if its is not None and said is not None and said != its.plan:
+            raise NotThere(f"offsets/{its.epoch} does not say what was committed, and the next start puts it back")
     if Checkpoint.newest(room).folder != checkpoint.folder:
         raise NotThere("a newer driver has taken the checkpoint along")
     return Chosen(deed, room, entry, plan)
@@ -192,6 +190,8 @@ def savable_epochs(home: Home, deed: Deed, checkpoint: Checkpoint) -> Iterator[E
 
 
 def _nothing_to_save(home: Home, deed: Deed, checkpoint: Checkpoint, epoch: int | None) -> NotThere | SavepointUnusable:
+    if (ended := deeds.ended(home.storage)) is not None:
+        return SavepointUnusable(f"the pipeline of {home.location} {ended}, so there is nothing to save")
     if epoch is not None:
         return NotThere(f"epoch {epoch} is no longer there")
     nothing = not checkpoint.all_finished() and checkpoint.planned() is None
@@ -205,16 +205,19 @@ def _nothing_to_save(home: Home, deed: Deed, checkpoint: Checkpoint, epoch: int 
 
 def _write(home: Home, held: Pins, chosen: Chosen, partial: Place, identity: str, created_at: str) -> None:
     partial.around.make(partial.name)  # the state in it is somebody's data: for its owner alone
-    files = Copying(home.storage, partial.around).all_below(held.folder, partial.name)
-    if gone := sorted(set(held.names) - set(files)):
+    source = Below(home.storage, held.folder)
+    files = side_by_side(
+        source.walk(""), lambda name: copy(source, name, partial, name), local=is_local(source, partial)
+    )
+    if gone := sorted(held.names - set(files)):
         raise SavepointUnusable(
             f"{held.folder} in {home.location} has lost {gone[0]} (and {len(gone) - 1} others) while the savepoint was "
             "being made: somebody has cleared its pins. Nothing was saved; make it again."
         )
-    partial.around.settle(partial.name)
+    partial.settle("")
     crashpoints.reach("savepoint-copied", chosen.entry.epoch)
     savepoint = _manifest(home, chosen, held, files, identity, created_at)
-    partial.around.replace(f"{partial.name}/{FILE}", seal(savepoint))
+    partial.replace(FILE, seal(savepoint))
     crashpoints.reach("savepoint-sealed", chosen.entry.epoch)
 
 
@@ -222,6 +225,11 @@ def _manifest(
     home: Home, chosen: Chosen, held: Pins, files: Mapping[str, FileFacts], identity: str, created_at: str
 ) -> Savepoint:
     deed, entry, plan = chosen.deed, chosen.entry, chosen.plan
+    if (shape := query_shape.read(held.note(query_shape.FILE))) is None:
+        raise SavepointUnusable(
+            f"{home.location} has lost {NOTES}/{query_shape.FILE} in its checkpoint: whether a query fits the state "
+            "could not be told at a restore. Restore the checkpoint from a backup of the home."
+        )
     return Savepoint(
         id=identity,
         pipeline=deed.pipeline,
@@ -232,21 +240,9 @@ def _manifest(
         created_at=created_at,
         entry=entry,
         held=expected.recorded(home.storage, deed, entry, upto=entry.epoch),
-        shape=query_shape.read(held.note(query_shape.FILE)),
+        shape=shape,
         partitions=partitions_of(plan),
         backend=backend_of(plan),
         operators=operators_of(held.operators, held.rows, files),
         files=dict(files),
     )
-
-
-def _put_in_place(partial: Place, target: Place) -> None:
-    """One rename; it fails if somebody else has made a savepoint of that name meanwhile."""
-    _require_free(target)
-    try:
-        moved = partial.around.move(partial.name, target.name)
-    except OSError:
-        _require_free(target)
-        raise
-    if not moved:
-        raise SavepointUnusable(f"{partial.location} is gone: somebody has cleared the unfinished savepoint")

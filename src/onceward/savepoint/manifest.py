@@ -8,15 +8,14 @@ import msgspec
 
 from onceward.epoch.ledger import Entry
 from onceward.epoch.query_shape import QueryShape
-from onceward.epoch.regular_file import NoRegularFile
-from onceward.epoch.sealed import unseal
-from onceward.errors import HomeMismatch, LedgerCorrupt, SavepointDamaged, SavepointUnusable
+from onceward.errors import SavepointDamaged, SavepointUnusable
+from onceward.savepoint.kind import Kind
 from onceward.savepoint.place import Place
 
 FORMAT: Final = 1
 FILE: Final = "savepoint.json"
 CHECKPOINT: Final = "checkpoint"
-PARTS: Final = frozenset({FILE, CHECKPOINT})
+KIND: Final = Kind(word="savepoint", file=FILE, inside=CHECKPOINT, damaged=SavepointDamaged, unusable=SavepointUnusable)
 _SHA256: Final = re.compile(r"[0-9a-f]{64}")
 
 
@@ -51,7 +50,7 @@ class Savepoint(msgspec.Struct, frozen=True, kw_only=True):
     created_at: str
     entry: Entry  # the ledger's: positions, plan, and what each sink has of it
     held: dict[str, tuple[str, int]] = {}  # by sink, also of those that are out: what it holds at this moment
-    shape: QueryShape | None = None
+    shape: QueryShape
     partitions: int | None = None  # of the query's shuffles
     backend: str = ""  # "rocksdb", "hashmap", or the engine's class
     operators: list[Operator] = []
@@ -65,43 +64,11 @@ class Savepoint(msgspec.Struct, frozen=True, kw_only=True):
 
 def load(place: Place) -> Savepoint:
     """The manifest, checked; the files that it names are not looked at."""
-    if place.is_half_deleted:
-        raise SavepointDamaged(
-            f"{place.location} is what is left of a savepoint whose deletion was interrupted; finish it: "
-            f"onceward savepoint delete {place.location}"
-        )
-    try:
-        data = place.read(FILE)
-    except NoRegularFile as error:
-        raise SavepointDamaged(f"{place.name_of(FILE)} {error.strerror}") from error
-    if data is None:
-        raise _missing(place)
-    try:
-        found = unseal(data, Savepoint, place.name_of(FILE), FORMAT)
-    except LedgerCorrupt as error:
-        raise SavepointDamaged(
-            f"{place.name_of(FILE)} is damaged: its checksum does not match, or it is of something else "
-            f"({len(data)} bytes). Use another savepoint, or a copy of this one."
-        ) from error
-    except HomeMismatch as error:
-        raise SavepointUnusable(str(error)) from error
+    found = KIND.load(place, Savepoint, FORMAT)
     strange = [name for name, facts in found.files.items() if not _is_ours(name, facts)]
     if strange:
         raise SavepointDamaged(f"{place.name_of(FILE)} names files that no savepoint has: {', '.join(sorted(strange))}")
     return found
-
-
-def _missing(place: Place) -> SavepointDamaged | SavepointUnusable:
-    if place.half_deleted.exists():
-        return SavepointDamaged(
-            f"the deletion of {place.location} was interrupted ({place.half_deleted.location} is left); finish it: "
-            f"onceward savepoint delete {place.location}"
-        )
-    if not place.exists():
-        return SavepointUnusable(f"there is no savepoint {place.location}")
-    if place.names() and set(place.names()) <= PARTS:
-        return SavepointDamaged(f"{place.name_of(FILE)} is missing: removed, or the copy of a savepoint is incomplete")
-    return SavepointUnusable(f"{place.location} is no savepoint: it has no {FILE}")
 
 
 def _is_ours(name: str, facts: FileFacts) -> bool:

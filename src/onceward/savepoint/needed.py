@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from onceward.epoch.checkpoint import NOTES
+from onceward.epoch.state_files import Operator
 
 _STORE: Final = re.compile(r"state/(?P<operator>\d+)/(?P<partition>\d+)(?:/(?P<store>(?!SSTs/|logs/|_)[^/]+))?/[^/]+")
 _SHARED: Final = re.compile(r".*/(?:SSTs|logs)/[^/]+")  # of RocksDB: a snapshot names those that it needs
@@ -144,11 +145,9 @@ def read_snapshot(data: bytes) -> Snapshot | None:
     return Snapshot([*tables, *logs], rows if isinstance(rows, int) and rows >= 0 else None)
 
 
-def read_operator(data: bytes) -> tuple[str, dict[str, int]]:
-    """An operator's name, and its stores with their numbers of partitions."""
+def read_operator(number: int, data: bytes) -> Operator:
+    """Of an epoch that is to be saved: whole, or the epoch cannot be."""
     try:
-        told = json.loads(data.partition(b"\n")[2])
-        stores = {str(it["storeName"]): int(it["numPartitions"]) for it in told["stateStoreInfo"]}
-        return str(told["operatorInfo"]["operatorName"]), stores
+        return Operator.noted(number, data)
     except (ValueError, KeyError, TypeError) as error:
         raise NotThere(f"the description of an operator cannot be read: {error!r}") from error

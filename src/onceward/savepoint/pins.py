@@ -15,6 +15,7 @@ import msgspec
 from onceward import holding
 from onceward.epoch.checkpoint import NOTES, is_whole
 from onceward.epoch.sealed import seal, unseal
+from onceward.epoch.state_files import Operator
 from onceward.epoch.storage import Storage
 from onceward.epoch.term import Holder
 from onceward.errors import LedgerCorrupt
@@ -56,9 +57,9 @@ class Pins:
         self._storage = storage
         self._note = note
         self.folder = f"{FOLDER}/{note.id}"
-        self.names: list[str] = []  # of all that is pinned, below the folder
+        self.names: set[str] = set()  # of all that was pinned, below the folder
         self.rows: dict[int, int | None] = {}  # by operator, where every store has just been counted
-        self.operators: dict[int, tuple[str, dict[str, int]]] = {}
+        self.operators = list[Operator]()
         self._checkpoint = f"{self.folder}/{CHECKPOINT}"
 
     def announce(self) -> None:
@@ -77,12 +78,15 @@ class Pins:
             known = [rows for rows in found if rows is not None]
             self.rows[operator] = sum(known) if len(known) == len(found) else None
         self._require_all(needed)
-        self.names = self._storage.walk(self.folder)
-        logs = (f"{self._checkpoint}/{log}/{epoch}" for log in ("commits", "offsets"))
-        commit, plan = (self._storage.read(name) or b"" for name in logs)
-        if not is_whole(commit) or not is_whole(plan):
+        plan = self.plan(epoch)
+        if not is_whole(self._storage.read(f"{self._checkpoint}/commits/{epoch}") or b"") or plan is None:
             raise NotThere(f"Spark's log of epoch {epoch} was torn by a power cut, and the next start puts it right")
-        return plan.decode()
+        return plan
+
+    def plan(self, epoch: int) -> str | None:
+        """Spark's plan of an epoch; None if it is not there, or not whole."""
+        data = self._storage.read(f"{self._checkpoint}/offsets/{epoch}") or b""
+        return data.decode() if is_whole(data) else None
 
     def note(self, name: str) -> bytes | None:
         """What the pipeline's driver has noted."""
@@ -96,12 +100,14 @@ class Pins:
     def start_over(self) -> None:
         """What was pinned of another epoch goes."""
         self._storage.clear(self.folder)
+        self.names.clear()
         self.rows.clear()
         self.operators.clear()
 
     def _hold(self, checkpoint: str, name: str) -> None:
         if not self._storage.link(f"{checkpoint}/{name}", f"{self._checkpoint}/{name}"):
             raise NotThere(f"{name} went while it was being pinned")
+        self.names.add(f"{CHECKPOINT}/{name}")
 
     def _hold_store(self, checkpoint: str, store: Store, version: int) -> int | None:
         """A snapshot and what follows it; the number of rows, if the snapshot is the version itself."""
@@ -116,6 +122,7 @@ class Pins:
             snapshot = self._hold_shared(checkpoint, store, name) if name.endswith(".zip") else Snapshot([], None)
             if snapshot is None:  # torn by a power cut: Spark takes the one before it, too
                 self._storage.remove(f"{self._checkpoint}/{name}")
+                self.names.remove(f"{CHECKPOINT}/{name}")
                 continue
             for change in store.changes(at, version):
                 self._hold(checkpoint, change)
@@ -127,25 +134,20 @@ class Pins:
     def _hold_shared(self, checkpoint: str, store: Store, name: str) -> Snapshot | None:
         snapshot = read_snapshot(self._storage.read(f"{self._checkpoint}/{name}") or b"")
         for shared in snapshot.shared if snapshot is not None else []:
-            if f"{store.folder}/{shared}" not in self._held(store):
+            if f"{CHECKPOINT}/{store.folder}/{shared}" not in self.names:  # several snapshots share files
                 self._hold(checkpoint, f"{store.folder}/{shared}")
         return snapshot
-
-    def _held(self, store: Store) -> set[str]:
-        """Where versions carry ids, several snapshots share files."""
-        if not store.distinct:
-            return set()
-        return {f"{store.folder}/{name}" for name in self._storage.walk(f"{self._checkpoint}/{store.folder}")}
 
     def _require_all(self, needed: Needed) -> None:
         """Each store of each operator in each partition."""
         for operator, name in needed.metadata.items():
             data = self._storage.read(f"{self._checkpoint}/{name}") or b""
-            self.operators[operator] = title, stores = read_operator(data)
-            for store, partitions in stores.items():
+            noted = read_operator(operator, data)
+            self.operators.append(noted)
+            for store, partitions in noted.stores.items():
                 there = {it.partition for it in needed.stores if (it.operator, it.store) == (operator, store)}
                 if missing := sorted(set(range(partitions)) - there):
-                    raise NotThere(f"operator {operator} ({title}) has no state of partition {missing[0]}")
+                    raise NotThere(f"operator {operator} ({noted.name}) has no state of partition {missing[0]}")
 
 
 def clear_leftovers(storage: Storage, within: Callable[[str], Place], report: Callable[[str], None]) -> None:

@@ -1,7 +1,5 @@
 """A savepoint's directory: its name, in a storage that holds the folder around it."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -13,13 +11,14 @@ SAVEPOINTS: Final = "savepoints"  # in a home, unless somebody says another plac
 HALF_DELETED: Final = ".deleted"
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """`around`: the storage of the folder in which the savepoint is, or will be."""
+class Place(Below):
+    """A directory as a storage of its own; `around` is that of the folder in which it is, or will be."""
 
-    around: Storage
-    name: str
-    location: str  # as people know it
+    def __init__(self, around: Storage, name: str, location: str) -> None:
+        super().__init__(around, name)
+        self.around = around
+        self.name = name
+        self.location = location  # as people know it
 
     @classmethod
     def at(cls, path: str | Path) -> "Place":
@@ -42,6 +41,11 @@ class Place:
         return self.name.endswith(HALF_DELETED)
 
     @property
+    def whole(self) -> "Place":
+        """Of what is half deleted: where it was."""
+        return self.beside(self.name.removesuffix(HALF_DELETED))
+
+    @property
     def half_deleted(self) -> "Place":
         """Where it goes when it is deleted: its name says so, whatever becomes of the one who deletes it."""
         return self.beside(f"{self.name}{HALF_DELETED}")
@@ -52,18 +56,6 @@ class Place:
 
     def exists(self) -> bool:
         return self.name in self.around.names("")
-
-    def names(self) -> list[str]:
-        return self.around.names(self.name)
-
-    def walk(self) -> list[str]:
-        return self.around.walk(self.name)
-
-    def read(self, file: str) -> bytes | None:
-        return self.around.read(f"{self.name}/{file}")
-
-    def chunks(self, file: str) -> Iterator[bytes]:
-        return self.around.chunks(f"{self.name}/{file}")
 
     def name_of(self, file: str) -> str:
         """A file's path, for people."""

@@ -155,8 +155,10 @@ class Restoring:
 
     def _known(self, ending: Ending) -> dict[str, Held]:
         """What the savepoint knows the sinks to hold; of a lineage that began with it and did nothing, what they do."""
-        if self._is_untouched(ending, ending.last):
-            return ending.held()
+        return ending.held() if self._is_untouched(ending, ending.last) else self.held(ending)
+
+    def held(self, ending: Ending) -> dict[str, Held]:
+        """Of the pipeline itself what the savepoint says, also of sinks that are out now; a copy's hold nothing."""
         return named(self.savepoint.held, ending.decider) if self.pipeline == self.savepoint.pipeline else {}
 
     def _is_untouched(self, ending: Ending, newest: Entry | None) -> bool:

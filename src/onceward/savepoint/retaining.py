@@ -14,6 +14,7 @@ from onceward.epoch.deeds import Ended
 from onceward.epoch.inspection import doubt_of
 from onceward.epoch.runner import EpochRunner
 from onceward.epoch.starting import Opened
+from onceward.epoch.stop_request import asked
 from onceward.errors import PipelineFenced
 from onceward.events import logger
 from onceward.savepoint import pins
@@ -35,7 +36,7 @@ def settle(
     saves: bool,
     now: Callable[[], str],
 ) -> None:
-    """The query has ended, and the home is still ours: do as the policy says. `delete` takes a folder's location.
+    """The query has ended, and nobody has taken the home since: do as the policy says. `delete` takes a location.
 
     saves: it was stopped so that a savepoint can be made.
     """
@@ -64,7 +65,7 @@ def _drop(opened: Opened, ended: Ended, delete: Callable[[str], None]) -> None:
     storage, term = opened.whole.storage, opened.taken.term.following()
     try:
         deeds.enter(storage, term.number)
-        if deeds.end(storage, term.number, ended):
+        if deeds.end(storage, term.number, ended) and not storage.names(pins.FOLDER):  # who began since goes on
             delete(opened.taken.checkpoint.location)
     finally:
         term.release()
@@ -72,11 +73,13 @@ def _drop(opened: Opened, ended: Ended, delete: Callable[[str], None]) -> None:
 
 def _needed(opened: Opened, runner: EpochRunner, *, saves: bool) -> str | None:
     """Why the checkpoint may still be needed."""
-    if saves:
+    storage, makers = opened.whole.storage, list[str]()
+    request = asked(storage, opened.taken.term.number)  # perhaps nobody has heard it: the query ended by itself
+    if saves or (request is not None and request.saves):
         return "a savepoint is to be made of it"
-    clear_leftovers(opened.whole, lambda _: None)
-    if opened.whole.storage.names(pins.FOLDER):
-        return "a savepoint of it is being made"
+    clear_leftovers(opened.whole, makers.append)
+    if storage.names(pins.FOLDER):
+        return f"a savepoint of it is being made ({'; '.join(makers) or 'by whom cannot be told'})"
     if not runner.idle.is_set():  # it was waited for long enough, and is still at work in the checkpoint
         return f"epoch {runner.running} has not ended yet"
     if not runner.settled:

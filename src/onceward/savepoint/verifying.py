@@ -13,7 +13,7 @@ _NO_FILE = FileFacts(size=-2, sha256="")
 def verify(place: Place) -> Savepoint:
     """Read everything; `SavepointDamaged` names each bad file."""
     savepoint = load(place)
-    there = set(place.walk()) - {FILE}
+    there = set(place.walk("")) - {FILE}
     found = side_by_side(sorted(savepoint.files), lambda name: _measure(place, name), local=is_local(place.around))
     bad = [reason for name, facts in sorted(found.items()) if (reason := fault(name, savepoint.files[name], facts))]
     bad += [f"{name} is not of it" for name in sorted(there - savepoint.files.keys())]

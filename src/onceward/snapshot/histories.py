@@ -2,14 +2,14 @@
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from onceward.epoch import inspection, query_shape
-from onceward.epoch.checkpoint import Checkpoint, kafka_positions
+from onceward.epoch.checkpoint import NOTES, Checkpoint, kafka_positions
 from onceward.epoch.contract import Guarantee
 from onceward.epoch.deeds import Deed
 from onceward.epoch.home import Home, require_name
-from onceward.epoch.ledger import DONE, Entry
+from onceward.epoch.ledger import DONE, Entry, SinkEntry
 from onceward.epoch.outcome import TopicPartition
 from onceward.epoch.source_topics import FILE as SOURCES
 from onceward.epoch.source_topics import ids_in
@@ -57,7 +57,7 @@ def observe(home: Home) -> Observed:
     ids = ids_in(Checkpoint.noted(room, SOURCES))
     history = history_of(deed.pipeline, entries, savable)
     topics = {place.topic for epoch in history.epochs for place in epoch.positions}
-    writes = {name: number for entry in entries for name, number in topic_ids_in(_vote(entry)).items()}
+    writes = {name: number for entry in entries for name, number in topic_ids_in(vote_of(entry)).items()}
     return Observed(
         home=home,
         deed=deed,
@@ -162,8 +162,7 @@ def without_gaps(entries: list[Entry]) -> list[Entry]:
 
 def epoch_of(entry: Entry, *, is_savable: bool = True) -> Epoch:
     """What an entry of the ledger says of positions and boundaries."""
-    vote = _vote(entry)
-    part = entry.sinks.get(entry.decider) if entry.decider is not None else None
+    vote, part = vote_of(entry), _deciding(entry)
     spans = written_in(vote)
     counted = part.outcome.partitions if part is not None else {}
     written = {place: spans.get(place) for place, found in counted.items() if found.rows}
@@ -180,24 +179,33 @@ def epoch_of(entry: Entry, *, is_savable: bool = True) -> Epoch:
 
 def _patterns(room: Home) -> list[str]:
     shape = query_shape.read(Checkpoint.noted(room, query_shape.FILE))
-    found = (source.partition(PATTERN)[2] for source in (shape.sources if shape is not None else ()))
-    return [pattern for pattern in found if pattern]
+    if shape is None:
+        raise SnapshotUnusable(
+            f"{room.location} has lost {NOTES}/{query_shape.FILE} in its checkpoint: what its query reads by a pattern "
+            "cannot be told. Restore the checkpoint from a backup of the home."
+        )
+    return [pattern for source in shape.sources if (pattern := source.partition(PATTERN)[2])]
 
 
 def _names_topics(entry: Entry) -> bool:
     """By its vote; or there is no Kafka sink, which would decide."""
-    return IDS in _vote(entry) or (entry.decider is None and bool(entry.sinks))
+    return IDS in vote_of(entry) or (entry.decider is None and bool(entry.sinks))
 
 
 def _is_told(entry: Entry) -> bool:
     """Whether it is known where in Kafka it wrote, at least by partitions."""
     if entry.decider is None:
         return bool(entry.sinks)  # none of them is Kafka
-    part = entry.sinks.get(entry.decider)  # of an epoch that a person vouched for there is none
+    part = _deciding(entry)
     return part is not None and (bool(part.committable) or not part.rows or bool(part.partitions))
 
 
-def _vote(entry: Entry) -> Mapping[str, object]:
+def vote_of(entry: Entry) -> Mapping[str, Any]:
     """Of the Kafka sink, which is the one that decides; empty if there is none, or if it was not noted."""
-    part = entry.sinks.get(entry.decider) if entry.decider is not None else None
+    part = _deciding(entry)
     return part.committable if part is not None else {}
+
+
+def _deciding(entry: Entry) -> SinkEntry | None:
+    """Of an epoch that a person vouched for there is none."""
+    return entry.sinks.get(entry.decider) if entry.decider is not None else None

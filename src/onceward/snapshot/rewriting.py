@@ -1,16 +1,15 @@
 """A savepoint of a snapshot, with other topics and positions: what a copy's pipeline begins with."""
 
-import json
 import shutil
 import uuid
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
 from onceward.epoch import query_shape
-from onceward.epoch.checkpoint import NOTES
+from onceward.epoch.checkpoint import NOTES, as_text, offsets_of
 from onceward.epoch.outcome import TopicPartition
 from onceward.epoch.query_shape import QueryShape
 from onceward.epoch.sealed import seal
@@ -44,7 +43,7 @@ def rewrite(
         missing_ok=True
     )  # the copy's topics have other ids, which its start notes
     written = {name: text.encode() for name, text in changed.items()}
-    if shape is not None and f"{CHECKPOINT}/{NOTES}/{query_shape.FILE}" in files:
+    if f"{CHECKPOINT}/{NOTES}/{query_shape.FILE}" in files:
         written[f"{CHECKPOINT}/{NOTES}/{query_shape.FILE}"] = seal(shape)
     for name, data in written.items():
         (target / name).write_bytes(data)
@@ -60,39 +59,20 @@ def _lines(text: str, renamed: Callable[[str], str], positions: Positions, *, is
 
 
 def _line(line: str, renamed: Callable[[str], str], positions: Positions, *, is_past: bool) -> str:
-    body = line.rstrip("\n")
-    head, brace, rest = body.partition("{")
-    try:
-        told: Any = json.loads(brace + rest)
-    except ValueError:
-        return line
-    if not isinstance(told, dict) or not all(_are_offsets(value) for value in told.values()):
-        return line
-    if all(renamed(topic) == topic for topic in told):
-        return line
-    found: dict[str, dict[str, int]] = {}
-    for topic, partitions in told.items():
-        for partition, offset in partitions.items():
-            place, at = TopicPartition(topic, int(partition)), offset
-            if renamed(topic) != topic and is_past:  # never read again, and not before the copy's topic begins
-                at = min(positions.get(place, {0: 0}).values())
-            elif renamed(topic) != topic:
-                if offset not in positions.get(place, {}):
-                    raise SnapshotDamaged(f"where {place} at {offset} is in the copy's topic is not known")
-                at = positions[place][offset]
-            found.setdefault(renamed(topic), {})[partition] = at
-    return head + json.dumps(found, separators=(",", ":")) + line[len(body) :]
+    found, offsets = {}, offsets_of(line)
+    for place, offset in offsets.items():
+        there, at = TopicPartition(renamed(place.topic), place.partition), offset
+        if there != place and is_past:  # never read again, and not before the copy's topic begins
+            at = min(positions.get(place, {0: 0}).values())
+        elif there != place:
+            if offset not in positions.get(place, {}):
+                raise SnapshotDamaged(f"where {place} at {offset} is in the copy's topic is not known")
+            at = positions[place][offset]
+        found[there] = at
+    return line if found == offsets else as_text(found) + line[len(line.rstrip("\n")) :]
 
 
-def _are_offsets(value: Any) -> bool:
-    return isinstance(value, dict) and all(
-        partition.isdecimal() and type(offset) is int for partition, offset in value.items()
-    )
-
-
-def _shape(shape: QueryShape | None, renamed: Callable[[str], str]) -> QueryShape | None:
-    if shape is None:
-        return None
+def _shape(shape: QueryShape, renamed: Callable[[str], str]) -> QueryShape:
     return msgspec.structs.replace(shape, sources=[_source(source, renamed) for source in shape.sources])
 
 
