@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from onceward.epoch import stop_request, term
+from onceward.epoch.home import Home
 from onceward.epoch.stop_request import StopRequest, asked, stop_driver
 from onceward.epoch.storage import LocalStorage
 from onceward.epoch.term import Holder, Term
@@ -46,7 +47,7 @@ def start(storage: LocalStorage) -> Term:
 
 def stop(storage: LocalStorage, clock: Clock, *, dead: bool = False) -> Holder | None:
     return stop_driver(
-        storage,
+        Home(storage, "/srv/orders", "/srv/orders"),
         by="a test",
         now=lambda: "now",
         is_gone=lambda _: dead,
@@ -86,7 +87,10 @@ def test_a_driver_whose_lease_stands_still_has_not_stopped(storage: LocalStorage
     """E6: it may be paused, and would go on after the savepoint that was to be its last."""
     start(storage)
     clock = Clock()
-    with pytest.raises(HomeInUse, match="its lease stands still: it is paused, cut off, or gone with its machine"):
+    with pytest.raises(
+        HomeInUse,
+        match=r"home /srv/orders of pipeline 'p': .*its lease stands still: it is paused",
+    ):
         stop(storage, clock)
     assert clock.time - MONOTONIC == pytest.approx(term.LEASE_S, abs=0.2)
     assert requests(storage) == []
@@ -97,8 +101,8 @@ def test_a_driver_that_dies_before_it_lets_go_has_not_stopped_in_order(storage: 
     start(storage)
     clock = Clock()
     found = stop_driver(
-        storage, by="a test", now=lambda: "now", is_gone=lambda _: clock.time - MONOTONIC > 2, clock=clock,
-        sleep=clock.sleep, patience_s=60,
+        Home(storage, "h", "h"), by="a test", now=lambda: "now", is_gone=lambda _: clock.time - MONOTONIC > 2,
+        clock=clock, sleep=clock.sleep, patience_s=60,
     )  # fmt: skip
     assert found is None
     assert requests(storage) == []
@@ -107,7 +111,7 @@ def test_a_driver_that_dies_before_it_lets_go_has_not_stopped_in_order(storage: 
 def test_a_driver_that_goes_on_is_told_of_and_the_request_is_withdrawn(storage: LocalStorage) -> None:
     """E6: otherwise it would stop when nobody expects it any more."""
     driver = start(storage)
-    with pytest.raises(HomeInUse, match=r"process 1 on h.* has not within 60 s"):
+    with pytest.raises(HomeInUse, match=r"home /srv/orders of pipeline 'p': process 1 on h.* has not within 60 s"):
         stop(storage, Clock(lambda _: driver.renew()))
     assert requests(storage) == []
 
@@ -120,7 +124,7 @@ def test_a_driver_that_takes_over_meanwhile_was_not_asked(storage: LocalStorage)
         if 1 < after < 1.1:
             start(storage)
 
-    with pytest.raises(HomeInUse, match="was not asked to stop"):
+    with pytest.raises(HomeInUse, match=r"home /srv/orders of pipeline 'p': .*was not asked to stop"):
         stop(storage, Clock(happens))
     assert asked(storage, 2) is None
 

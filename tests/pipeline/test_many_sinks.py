@@ -285,9 +285,8 @@ def test_an_epoch_in_doubt_is_shown_and_resolved_without_the_pipeline(
     assert "commit it in a, b" in shown["next_start"]
     with pytest.raises(ConfigurationError, match=r"sink 'a' .* --file"):
         commands(capsys, "resolve", home)
-    opened = opening.take_over(
-        Home.at(many.folder / "home"), many.name, ow.Guarantee.EXACTLY_ONCE, many.pipeline(*many.tables()).sinks
-    )
+    pipeline = many.pipeline(*many.tables())
+    opened = opening.take_over(opening.start_of(pipeline, Home.at(many.folder / "home")))
     opened.close()
     many.require_exact()
     after = commands(capsys, "in-doubt", home)

@@ -45,19 +45,25 @@ def resolve(
 
 
 def _revived(home: "Home", confirm: str | None) -> "dict[str, TwoPhaseCommitSink]":
-    from onceward.pipeline.reviving import revivals
+    from onceward.pipeline.reviving import revival
 
     entries = inspection.epochs(home, 1)
-    known = revivals(entries[-1].sinks) if entries else []
+    known = [revival(name, part) for name, part in sorted(entries[-1].sinks.items())] if entries else []
     require_confirmed(known, confirm)
-    return {it.name: it.make() for it in known}
+    return {it.name: it.settings.make() for it in known}
 
 
 def _resolve(home: "Home", sinks: "dict[str, TwoPhaseCommitSink]", *, take_over: bool) -> list[str]:
     from onceward.epoch.contract import Guarantee
+    from onceward.epoch.starting import Start
+    from onceward.pipeline.opening import THIS_PROCESS
     from onceward.pipeline.opening import take_over as take_home_over
 
     deed = inspection.deed_of(home)
-    opened = take_home_over(home, deed.pipeline, Guarantee(deed.guarantee), sinks, at_once=take_over, report=progress)
+    start = Start(
+        home=home, pipeline=deed.pipeline, guarantee=Guarantee(deed.guarantee), sinks=sinks, process=THIS_PROCESS,
+        at_once=take_over, report=progress,
+    )  # fmt: skip
+    opened = take_home_over(start)
     opened.close()
     return list(opened.taken.resolved)

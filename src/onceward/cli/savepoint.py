@@ -113,7 +113,7 @@ def delete(
 
 def _stop(home: "Home", patience_s: float) -> None:
     stopped = stop_request.stop_driver(
-        home.storage,
+        home,
         by=f"onceward savepoint create (process {os.getpid()} on {socket.gethostname()})",
         now=_now,
         is_gone=is_gone,

@@ -2,10 +2,11 @@
 
 from collections.abc import Callable, Mapping
 
-from onceward.epoch.checkpoint import Positions
+from onceward.epoch import skips
+from onceward.epoch.checkpoint import Checkpoint, Positions
 from onceward.epoch.contract import EpochContext, Owner, TwoPhaseCommitSink
 from onceward.epoch.coordinator import Attempted, Voted
-from onceward.epoch.ledger import Entry, SinkEntry
+from onceward.epoch.ledger import DONE, Entry, Ledger, SinkEntry
 
 
 class EntryMaker:
@@ -38,6 +39,14 @@ class EntryMaker:
             finished_at=self._now(),
             milliseconds=attempted.milliseconds,
         )
+
+    def made_up_for(
+        self, ledger: Ledger, checkpoint: Checkpoint, epoch: int, positions: Positions, parts: dict[str, Voted]
+    ) -> None:
+        """The entry of a committed epoch whose driver died before it wrote one."""
+        passed = checkpoint.passed_over(skips.read(checkpoint.notes.read(skips.FILE)), epoch, positions)
+        context = EpochContext(epoch=epoch, positions=positions.kafka, skipped=passed)
+        ledger.write(self.entry(context, positions, Attempted(parts, 1), DONE))
 
     def _sink_entry(self, name: str, voted: Voted) -> SinkEntry:
         kind, settings = self._kinds[name], self._settings[name]

@@ -14,25 +14,24 @@ from typing import ClassVar, Final, Protocol, cast
 import msgspec
 
 from onceward import crashpoints
-from onceward.epoch import deeds, inspection, skips
+from onceward.epoch import deeds, inspection
 from onceward.epoch import term as terms
 from onceward.epoch.checkpoint import Checkpoint, Positions, TornEntry
 from onceward.epoch.contract import (
     DecidingSink,
-    EpochContext,
     Guarantee,
     LastCommit,
     Owner,
     TwoPhaseCommitSink,
     decider_of,
 )
-from onceward.epoch.coordinator import Attempted, Voted
+from onceward.epoch.coordinator import Voted
 from onceward.epoch.decisions import Decisions
 from onceward.epoch.deeds import Deed, Origin
 from onceward.epoch.entries import EntryMaker
 from onceward.epoch.expected import Held, held_by, named, recorded, to_record
 from onceward.epoch.home import LINEAGES, Home
-from onceward.epoch.ledger import DONE, Entry
+from onceward.epoch.ledger import Entry
 from onceward.epoch.term import Term, fenced_first
 from onceward.errors import ForeignLineage
 
@@ -94,16 +93,12 @@ class Ending:
             newest = quicker
         return self.begun
 
-    def record(self, entry_of: Callable[[EpochContext, Positions], Entry], last: LastCommit) -> None:
+    def record(self, entries: EntryMaker, last: LastCommit, parts: dict[str, Voted]) -> None:
         """An epoch that a sink alone has, with its marker, gets the entry that the next start would have written."""
         assert self._ledger is not None
-        if self._ledger.read(last.epoch) is not None:
-            return
-        checkpoint, plan = Checkpoint.newest(self.room), self.planned(last)
-        positions = plan if plan is not None else Positions("", [], last.positions)
-        passed = checkpoint.passed_over(skips.read(checkpoint.notes.read(skips.FILE)), last.epoch, positions)
-        context = EpochContext(epoch=last.epoch, positions=last.positions, skipped=passed)
-        self._ledger.write(entry_of(context, positions))
+        if self._ledger.read(last.epoch) is None:
+            positions = self.planned(last) or Positions("", [], last.positions)
+            entries.made_up_for(self._ledger, Checkpoint.newest(self.room), last.epoch, positions, parts)
 
     def planned(self, last: LastCommit) -> Positions | None:
         """The plan of an epoch that only its marker knows; None if it says otherwise: damage may be why it is reset."""
@@ -222,11 +217,8 @@ class NewLineage:
         last = found.get(name) if name is not None else None
         if name is None or last is None or last.lineage != ending.lineage or last.outcome is None or last.epoch < 0:
             return
-        outcome = last.outcome
-        owner = Owner(pipeline=self.pipeline, lineage=ending.lineage, term=term, guarantee=self.guarantee)
-        entries = EntryMaker(owner, {name: self.sinks[name]}, name, self.now)
-        attempted = Attempted({name: Voted(outcome)}, 1)
-        ending.record(lambda context, at: entries.entry(context, at, attempted, DONE), last)
+        entries = EntryMaker(self._owner(ending.lineage, term), {name: self.sinks[name]}, name, self.now)
+        ending.record(entries, last, {name: Voted(last.outcome)})
 
     def _put_in_force(self, term: Term, deed: Deed, ending: Ending, found: Found, begun: Entry | None) -> Deed:
         """Lay out what it begins with, then the one write that ends the old lineage.

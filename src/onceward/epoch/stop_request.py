@@ -10,6 +10,7 @@ from typing import Final
 import msgspec
 
 from onceward.epoch import term as terms
+from onceward.epoch.home import Home
 from onceward.epoch.sealed import seal, unseal
 from onceward.epoch.storage import Storage
 from onceward.errors import HomeInUse, LedgerCorrupt
@@ -41,7 +42,7 @@ def asked(storage: Storage, term: int) -> StopRequest | None:
 
 
 def stop_driver(
-    storage: Storage,
+    home: Home,
     *,
     by: str,
     now: Callable[[], str],
@@ -53,55 +54,45 @@ def stop_driver(
     report: Callable[[str], None] = lambda _: None,
 ) -> terms.Holder | None:
     """Ask, and wait until the home is free; who has stopped. None: nobody was running."""
-    holder = terms.newest_holder(storage)
+    storage, holder = home.storage, terms.newest_holder(home.storage)
     if holder is None or is_gone(holder) or terms.read_beat(storage, holder.term).released:
         return None
     request = StopRequest(term=holder.term, by=by, at=now(), saves=saves)
     storage.replace(_name(holder.term), seal(request))
     report(f"asked {holder} to stop; waiting for its running epoch")
+    watcher, until = terms.Watcher(storage, is_gone, clock), clock() + patience_s
     try:
-        return holder if _let_go(storage, holder, is_gone, clock, sleep, patience_s) else None
+        while not watcher.vacant():
+            _require_same(home, holder, watcher.holder)
+            if clock() >= until:
+                raise HomeInUse(
+                    f"{_said(home, holder)}: {holder} was asked to stop and has not within {patience_s:.0f} s: its "
+                    "epoch takes longer. It may go on; ask again, or stop it yourself."
+                )
+            sleep(POLL_S)
     finally:
         storage.remove(_name(holder.term))
+    _require_same(home, holder, watcher.holder)
+    if terms.read_beat(storage, holder.term).released:
+        return holder
+    if is_gone(holder):
+        return None
+    raise HomeInUse(
+        f"{_said(home, holder)}: {holder} was asked to stop, and its lease stands still: it is paused, cut off, or "
+        "gone with its machine, and from here nobody can tell which. If it may go on, stop it there first; if it is "
+        "gone, leave --stop (stop=True) out."
+    )
 
 
-def _let_go(
-    storage: Storage,
-    holder: terms.Holder,
-    is_gone: Callable[[terms.Holder], bool],
-    clock: Callable[[], float],
-    sleep: Callable[[float], None],
-    patience_s: float,
-) -> bool:
-    """Whether it let go. False: it is provably gone."""
-    began = moved = clock()
-    count = terms.read_beat(storage, holder.term).count
-    while True:
-        beat = terms.read_beat(storage, holder.term)
-        if beat.released:
-            return True
-        newest = terms.newest_holder(storage)
-        if newest is not None and newest.term > holder.term:
-            raise HomeInUse(
-                f"pipeline {holder.pipeline!r}: {newest} has taken its home over from {holder} meanwhile, and was not "
-                "asked to stop"
-            )
-        if beat.count != count:
-            count, moved = beat.count, clock()
-        if is_gone(holder):
-            return False
-        if clock() - moved >= terms.LEASE_S:
-            raise HomeInUse(
-                f"{holder} was asked to stop, and its lease stands still: it is paused, cut off, or gone with its "
-                "machine, and from here nobody can tell which. If it may go on, stop it there first; if it is gone, "
-                "leave --stop (stop=True) out."
-            )
-        if clock() - began >= patience_s:
-            raise HomeInUse(
-                f"pipeline {holder.pipeline!r}: {holder} was asked to stop and has not within {patience_s:.0f} s: its "
-                "epoch takes longer. It may go on; ask again, or stop it yourself."
-            )
-        sleep(POLL_S)
+def _require_same(home: Home, asked: terms.Holder, newest: terms.Holder | None) -> None:
+    if newest is not None and newest.term > asked.term:
+        raise HomeInUse(
+            f"{_said(home, asked)}: {newest} has taken it over from {asked} meanwhile, and was not asked to stop"
+        )
+
+
+def _said(home: Home, holder: terms.Holder) -> str:
+    return f"home {home.location} of pipeline {holder.pipeline!r}"
 
 
 def _name(term: int) -> str:

@@ -20,13 +20,13 @@ from onceward.epoch.contract import (
     Owner,
     TwoPhaseCommitSink,
 )
-from onceward.epoch.coordinator import Attempted, Coordinator, Voted
+from onceward.epoch.coordinator import Coordinator, Voted
 from onceward.epoch.decisions import Decisions
 from onceward.epoch.deeds import Deed
 from onceward.epoch.entries import EntryMaker
 from onceward.epoch.expected import NEVER, Expected, changes, named, recorded, to_record
 from onceward.epoch.home import Home
-from onceward.epoch.ledger import DONE, PREPARED, Entry, Ledger
+from onceward.epoch.ledger import PREPARED, Entry, Ledger
 from onceward.epoch.patience import patiently
 from onceward.epoch.places import SourceRecord
 from onceward.epoch.recovery import (
@@ -282,11 +282,8 @@ class TakeOver:
             parts = {decider: Voted(last.outcome)}
         elif not recovered.on_trust:
             return  # a replay, if there is one, says that the entry is missing
-        entries = EntryMaker(self.owner, self.coordinator.sinks, decider, self.now)
-        positions = checkpoint.positions(recovered.committed)
-        passed = checkpoint.passed_over(skips.read(checkpoint.notes.read(skips.FILE)), recovered.committed, positions)
-        context = EpochContext(epoch=recovered.committed, positions=positions.kafka, skipped=passed)
-        self.ledger.write(entries.entry(context, positions, Attempted(parts, 1), DONE))
+        entries, epoch = EntryMaker(self.owner, self.coordinator.sinks, decider, self.now), recovered.committed
+        entries.made_up_for(self.ledger, checkpoint, epoch, checkpoint.positions(epoch), parts)
 
     def _mark_anew(self, checkpoint: Checkpoint, recovered: Recovered) -> dict[str, LastCommit | None]:
         """A marker that was lost, or that a Kafka sink which is new never had: from here on it is there again."""

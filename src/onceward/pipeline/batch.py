@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
@@ -29,42 +29,19 @@ class Shaping:
     """How one pipeline's batches become its sinks' rows."""
 
     transforms: Mapping[str, Shape]
-    shared: bool  # more than one looks at the batch, so it is computed once and kept
+    sinks: Collection[TwoPhaseCommitSink]  # one that does not count its rows itself has them looked at twice
     letters: Letters | None = None  # what the Kafka sink carries of skipped records
     enrichment: Enrichment | None = None
     rows_dropped: Callable[[], int] = lambda: 0
     rows_read: Callable[[], "Future[int | None]"] = lambda: NOT_TOLD
     joining: Callable[[Collection[str]], None] = lambda _: None  # told the topics that an epoch reads
-    at_once: bool = False  # one job looks at the batch twice, so it is computed before that
+    look_twice: bool = False  # one job looks at the batch twice, so it is computed before that
     look_at: Callable[[Mapping[str, DataFrame]], None] = lambda _: None  # shown each sink's rows before they are used
 
-    @classmethod
-    def of(
-        cls,
-        transforms: Mapping[str, Shape],
-        sinks: Mapping[str, TwoPhaseCommitSink],
-        enrichment: Enrichment | None,
-        letters: Letters | None,
-        rows_dropped: Callable[[], int],
-        rows_read: Callable[[], "Future[int | None]"] = lambda: NOT_TOLD,
-        joining: Callable[[Collection[str]], None] = lambda _: None,
-        *,
-        look_twice: bool = False,
-        look_at: Callable[[Mapping[str, DataFrame]], None] = lambda _: None,
-    ) -> "Shaping":
-        """A sink that does not count its rows itself has them looked at twice."""
-        shared = len(transforms) > 1 or look_twice or not all(map(_counts_itself, sinks.values()))
-        return cls(
-            transforms,
-            shared,
-            letters,
-            enrichment,
-            rows_dropped,
-            rows_read,
-            joining,
-            at_once=look_twice,
-            look_at=look_at,
-        )
+    @property
+    def shared(self) -> bool:
+        """Whether several look at a batch, so that it is computed once and kept."""
+        return len(self.transforms) > 1 or self.look_twice or not all(map(_counts_itself, self.sinks))
 
 
 @dataclass(slots=True)
@@ -85,7 +62,8 @@ class SparkBatch:
     @contextmanager
     def rows(self, context: EpochContext) -> Iterator[Mapping[str, DataFrame]]:
         """Each sink's rows; the batch is computed once for each try, however many look at it."""
-        with kept(self.frame, at_once=self.shaping.at_once) if self.shaping.shared else _as_it_is(self.frame) as shared:
+        frame, how = self.frame, self.shaping
+        with kept(frame, at_once=how.look_twice) if how.shared else nullcontext(frame) as shared:
             rows = {name: transform(shared, self.tables) for name, transform in self.shaping.transforms.items()}
             if (letters := self.shaping.letters) is not None:
                 rows[letters.sink] = letters.added(rows[letters.sink], context.skipped)
@@ -144,11 +122,6 @@ def kept(frame: DataFrame, *, at_once: bool = False) -> Iterator[DataFrame]:
         yield shared
     finally:
         shared._jdf.queryExecution().logical().rdd().unpersist(False)  # noqa: SLF001, FBT003 - PySpark has no way
-
-
-@contextmanager
-def _as_it_is(frame: DataFrame) -> Iterator[DataFrame]:
-    yield frame
 
 
 def _counts_itself(sink: TwoPhaseCommitSink) -> bool:

@@ -139,7 +139,7 @@ class _Scratch:
             self._begins = checkpoint.begins_of_sources(epoch)
         except TornEntry as torn:
             raise SkipRefused(f"{torn}: start the pipeline first, which puts it right") from torn
-        self._shaping = Shaping.of(transforms, pipeline.sinks, None, None, lambda: 0, look_twice=look_twice)
+        self._shaping = Shaping(transforms, pipeline.sinks.values(), look_twice=look_twice)
         self._tables: Mapping[str, DataFrame] = {}
         if pipeline.lookup is not None:
             lineage = home.of_lineage(deed_of(home))

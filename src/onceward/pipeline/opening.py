@@ -5,7 +5,7 @@ import time
 import uuid
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.errors import AnalysisException
 
@@ -16,10 +16,9 @@ from onceward.epoch.coordinator import Coordinator
 from onceward.epoch.home import Home
 from onceward.epoch.patience import Patience, SinkOutage
 from onceward.epoch.ports import Process
-from onceward.epoch.query_shape import QueryShape
 from onceward.epoch.recovery import Consent
 from onceward.epoch.runner import Stopping
-from onceward.epoch.starting import Begins, Fits, Opened, Start
+from onceward.epoch.starting import Begins, Opened, Start
 from onceward.epoch.storage import LocalStorage
 from onceward.epoch.term import Term
 from onceward.holding import is_gone, this_process
@@ -27,6 +26,9 @@ from onceward.pipeline.explaining import line_of, own_failure
 from onceward.pipeline.lease import LeaseKeeper
 from onceward.pipeline.lost_input import is_lost_input
 from onceward.sinks.kafka.transactional import TransactionalKafka
+
+if TYPE_CHECKING:
+    from onceward.pipeline.pipeline import Pipeline
 
 FINAL: Final = (*errors.FINAL, AnalysisException)
 ASK_S: Final = 0.1
@@ -49,18 +51,23 @@ THIS_PROCESS: Final = Process(
 )
 
 
+def start_of(pipeline: "Pipeline", home: Home, **how: Any) -> Start:
+    """By this process; `how` as `onceward.epoch.starting` has it."""
+    return Start(
+        home=home,
+        pipeline=pipeline.name,
+        guarantee=Guarantee(pipeline.guarantee),
+        sinks=pipeline.sinks,
+        process=THIS_PROCESS,
+        **how,
+    )
+
+
 def take_over(
-    home: Home,
-    pipeline: str,
-    guarantee: Guarantee,
-    sinks: Mapping[str, TwoPhaseCommitSink],
+    start: Start,
     *,
-    shape: QueryShape | None = None,
-    fits: Fits = lambda _: None,
-    at_once: bool = False,
     consent: Consent | None = None,
     begins: Begins | None = None,
-    report: Callable[[str], None] = lambda _: None,
     patience_s: float | None = None,
     asked_to_stop: Callable[[], bool] = lambda: False,
 ) -> Opened:
@@ -69,39 +76,13 @@ def take_over(
     asked_to_stop: whether the waiting for sinks that are out of reach shall end. Without patience_s nothing is waited
     for.
     """
-    start = start_of(home, pipeline, guarantee, sinks, shape=shape, fits=fits, at_once=at_once, report=report)
     stop = threading.Event()
 
     def coordinator(term: Term) -> Coordinator:
         waits = stoppable_patience(patience_s, asked_to_stop, stop, term) if patience_s is not None else None
-        return _coordinator(sinks, stop, waits)
+        return _coordinator(start.sinks, stop, waits)
 
     return start.take_over(coordinator, stop, consent=consent, begins=begins)
-
-
-def start_of(
-    home: Home,
-    pipeline: str,
-    guarantee: Guarantee,
-    sinks: Mapping[str, TwoPhaseCommitSink],
-    *,
-    shape: QueryShape | None = None,
-    fits: Fits = lambda _: None,
-    at_once: bool,
-    report: Callable[[str], None],
-) -> Start:
-    """By this process."""
-    return Start(
-        home=home,
-        pipeline=pipeline,
-        guarantee=guarantee,
-        sinks=sinks,
-        process=THIS_PROCESS,
-        shape=shape,
-        fits=fits,
-        at_once=at_once,
-        report=report,
-    )
 
 
 def stand_by(home: Home, *, report: Callable[[str], None], asked_to_stop: Callable[[], bool]) -> None:

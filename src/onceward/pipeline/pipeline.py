@@ -13,7 +13,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from onceward.epoch import query_shape, state_schemas
 from onceward.epoch.contract import DecidingSink, Guarantee, TwoPhaseCommitSink
-from onceward.epoch.home import MEMORY, require_name
+from onceward.epoch.home import MEMORY, Home, require_name
 from onceward.epoch.patience import DEFAULT as DEFAULT_PATIENCE
 from onceward.epoch.patience import FIRST_START_S, seconds
 from onceward.epoch.query_shape import QueryShape
@@ -170,17 +170,17 @@ class Pipeline:
     @usable_home
     def has_begun(self) -> bool:
         """Whether its home has seen a start."""
-        return open_home(place_of(self.home, self.name), self.source.sparkSession).deed() is not None
+        return self._home().deed() is not None
 
     def began_with(self) -> str:
         """The id of the savepoint that its home's lineage began with; empty: with none."""
-        deed = open_home(place_of(self.home, self.name), self.source.sparkSession).deed()
+        deed = self._home().deed()
         return deed.origin.savepoint if deed is not None and deed.origin is not None else ""
 
     def require_restorable(self, savepoint: str | Path) -> None:
         """What a start from this savepoint would be refused for, as far as can be told without disturbing anybody."""
         shape = shape_of(self.source, self.output_mode, self.state)
-        home = open_home(place_of(self.home, self.name), self.source.sparkSession)
+        home = self._home()
         restoring(self, savepoint, home, shape, partitions=None, new_lineage=False, report=lambda _: None)
 
     @usable_home
@@ -200,10 +200,10 @@ class Pipeline:
         ended. What the sinks hold stays there. `confirm` is called with what this means
         for each of them, before anything is touched; what it raises ends it. take_over: fence a living driver at once.
         """
-        home = open_home(place_of(self.home, self.name), self.source.sparkSession)
+        home = self._home()
         reset, begins = resetting(self, home, offsets=offsets, from_group=from_group, report=report)
         confirm(meaning(reset, begins))
-        start_of(home, self.name, reset.guarantee, self.sinks, at_once=take_over, report=report).begin(reset)
+        start_of(self, home, at_once=take_over, report=report).begin(reset)
 
     @usable_home
     def skip(
@@ -223,7 +223,7 @@ class Pipeline:
         it to its topic for dead letters (`KafkaSink(dead_letters=...)`), in the commit of that epoch. source: its
         number, from 0, where several read a topic of that name.
         """
-        home = open_home(place_of(self.home, self.name), self.source.sparkSession)
+        home = self._home()
         place = skipping.place_of(self, source, topic, partition, offset)
         return skipping.skip(self, home, place, reason=reason, dead_letters=dead_letters, report=report)
 
@@ -238,7 +238,7 @@ class Pipeline:
         report: Callable[[str], None] = lambda _: None,
     ) -> None:
         """Read a skipped record after all, if no epoch has passed over it yet."""
-        home = open_home(place_of(self.home, self.name), self.source.sparkSession)
+        home = self._home()
         skipping.undo(self, home, skipping.place_of(self, source, topic, partition, offset), report=report)
 
     @usable_home
@@ -247,7 +247,7 @@ class Pipeline:
 
         Parts of the epoch are computed and written nowhere: home, sinks and consumer group stay as they are.
         """
-        home = open_home(place_of(self.home, self.name), self.source.sparkSession)
+        home = self._home()
         return finding.find(self, home, self._transforms, look_twice=self._look_twice, report=report)
 
     @usable_home
@@ -258,7 +258,7 @@ class Pipeline:
 
         A driver that dies on this machine is noticed at once, elsewhere when its lease has run out.
         """
-        home = open_home(place_of(self.home, self.name), self.source.sparkSession)
+        home = self._home()
         opening.stand_by(home, report=report, asked_to_stop=asked_to_stop)
 
     @observed
@@ -302,7 +302,7 @@ class Pipeline:
             writer = self._writer(ahead.source, trigger)
         if from_savepoint is None and (partitions is not None or new_lineage):
             raise ConfigurationError("partitions and new_lineage go with from_savepoint (--from SAVEPOINT)")
-        home = open_home(place_of(self.home, self.name), spark)
+        home = self._home()
         # An address that has never answered is more likely wrong than away.
         patience_s = float(self.patience) if home.deed() is not None else min(float(self.patience), FIRST_START_S)
         fits = Fitting(self, lambda: stoppable_patience(patience_s, asked_to_stop), accept_lost_input=accept_lost_input)
@@ -313,19 +313,9 @@ class Pipeline:
             begins, fits.restore = restoring(
                 self, from_savepoint, home, fits.shape, partitions=partitions, new_lineage=new_lineage, report=report
             )
+        start = start_of(self, home, shape=fits.shape, fits=fits, at_once=take_over, report=report)
         opened = take_home_over(
-            home,
-            self.name,
-            Guarantee(self.guarantee),
-            self.sinks,
-            shape=fits.shape,
-            fits=fits,
-            at_once=take_over,
-            consent=consent,
-            begins=begins,
-            report=report,
-            patience_s=patience_s,
-            asked_to_stop=asked_to_stop,
+            start, consent=consent, begins=begins, patience_s=patience_s, asked_to_stop=asked_to_stop
         )
         try:
             with fenced_first(opened.taken.term):  # an overtaken driver's Spark finds its folder gone
@@ -339,6 +329,9 @@ class Pipeline:
         except BaseException:
             opened.close()
             raise
+
+    def _home(self) -> Home:
+        return open_home(place_of(self.home, self.name), self.source.sparkSession)
 
     def _writer(self, source: DataFrame, trigger: str | None) -> DataStreamWriter:
         return triggered(source.writeStream.queryName(self.name).outputMode(self.output_mode), trigger)
@@ -394,14 +387,14 @@ class Pipeline:
             transforms = ahead.transforms(
                 lambda rows: beside.submit(lambda: add_rows_read(started.result(START_S), rows))
             )
-        shaping = Shaping.of(
+        shaping = Shaping(
             transforms,
-            self.sinks,
-            enrichment,
-            self._letters(),
-            dropped,
-            lambda: beside.ask(lambda: rows_read(started.result(START_S))),
-            begins,
+            self.sinks.values(),
+            letters=self._letters(),
+            enrichment=enrichment,
+            rows_dropped=dropped,
+            rows_read=lambda: beside.ask(lambda: rows_read(started.result(START_S))),
+            joining=begins,
             look_twice=self._look_twice,
             look_at=telling.look_at if ahead is None else lambda _: None,
         )

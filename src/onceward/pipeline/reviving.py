@@ -3,7 +3,7 @@
 Whoever can write to a home can write a ledger entry that passes its checksum, so an entry is a claim and no more.
 Hence a closed list: `KINDS` says which sinks can be made, and each of its classes says which settings are taken from a
 home. An entry's `kind` is a key into that table and is never imported; what names code, secrets or files that hold
-secrets is refused. Nothing is connected here: the caller shows `destination`, has it confirmed, and calls `make` then.
+secrets is refused. Nothing is connected here: the caller shows `destination`, has it confirmed, and lets `settings` make it then.
 """
 
 from abc import abstractmethod
@@ -48,10 +48,6 @@ class Revival:
     destination: str  # everything that decides where rows and credentials go, in one line
     settings: "HomeSettings"
 
-    def make(self) -> TwoPhaseCommitSink:
-        """The sink; passwords come from the environment, as each client library reads them."""
-        return self.settings.make()
-
 
 class HomeSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The settings of one kind of sink that are taken from a home."""
@@ -62,7 +58,7 @@ class HomeSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
     @abstractmethod
     def make(self) -> TwoPhaseCommitSink:
-        """The sink."""
+        """The sink; passwords come from the environment, as each client library reads them."""
 
     def require_same(self, committable: Mapping[str, Any]) -> None:
         """The vote that is to be committed leads to the same place; whoever forges one may forge the other."""
@@ -200,13 +196,8 @@ KINDS: Final[Mapping[str, type[HomeSettings]]] = {
 }
 
 
-def revivals(parts: Mapping[str, SinkEntry]) -> list[Revival]:
-    """Every sink that took part in an epoch, as the home describes it."""
-    return [revival(name, part) for name, part in sorted(parts.items())]
-
-
 def revival(name: str, part: SinkEntry) -> Revival:
-    """One of them, if it may be made from a home at all."""
+    """A sink that took part in an epoch, if it may be made from a home at all."""
     if part.settings is None:
         raise ConfigurationError(
             f"sink {name!r} ({part.kind}) cannot be made from the ledger alone: it has settings with credentials, or "

@@ -33,12 +33,8 @@ FILES: Final = {ROCKSDB: (".zip", ".changelog", ".sst", ".log"), HASHMAP: (".del
 
 def rewritten(spark: SparkSession, location: str, saved: Savepoint, partitions: int | None, backend: str) -> int:
     """A savepoint's checkpoint with as many partitions, and in the backend; the number of the epoch that has it."""
-    epoch = saved.epoch
-    if partitions is not None and partitions != saved.partitions:
-        epoch = repartition(spark, location, partitions)
-    if backend != saved.backend:
-        epoch = convert(spark, location, epoch, cast("Backend", backend))
-    return epoch
+    epoch = repartition(spark, location, partitions) if partitions is not None else saved.epoch
+    return convert(spark, location, epoch, cast("Backend", backend))
 
 
 def repartition(spark: SparkSession, location: str, partitions: int) -> int:

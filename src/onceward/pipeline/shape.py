@@ -127,16 +127,12 @@ def _groups_in_pandas(plan: Any) -> OperatorShape:
     )
 
 
-def _limit(_plan: Any) -> OperatorShape:
-    return OperatorShape(name="Limit")
-
-
 KNOWN: Final[dict[str, Callable[[Any], OperatorShape | None]]] = {
     "Aggregate": _aggregate,
     "Deduplicate": _deduplicate,
     "DeduplicateWithinWatermark": _deduplicate,
     "FlatMapGroupsInPandasWithState": _groups_in_pandas,
-    "GlobalLimit": _limit,
+    "GlobalLimit": lambda _: OperatorShape(name="Limit"),
     "Join": _join,
     "TransformWithStateInPySpark": _own_state,
 }
@@ -192,11 +188,7 @@ def _conjuncts(condition: Any) -> Iterator[Any]:
 
 
 def _find(expression: Any, kind: str) -> Iterator[Any]:
-    if expression.getClass().getSimpleName() == kind:
-        yield expression
-        return
-    for child in _items(expression.children()):
-        yield from _find(child, kind)
+    return (it for it in _nodes(expression) if it.getClass().getSimpleName() == kind)
 
 
 def _nodes(plan: Any) -> Iterator[Any]:

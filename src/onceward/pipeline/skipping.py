@@ -7,7 +7,6 @@ import msgspec
 from pyspark.sql import DataFrame
 
 from onceward.epoch import skips
-from onceward.epoch.contract import Guarantee
 from onceward.epoch.home import Home
 from onceward.epoch.outcome import TopicPartition
 from onceward.epoch.places import SourceRecord
@@ -16,7 +15,7 @@ from onceward.epoch.takeover import TakenOver
 from onceward.errors import SkipRefused
 from onceward.holding import this_process
 from onceward.pipeline.fitting import Fitting
-from onceward.pipeline.opening import now, stoppable_patience, take_over
+from onceward.pipeline.opening import now, start_of, stoppable_patience, take_over
 from onceward.pipeline.relations import children_of, is_kafka, numbered, options_of
 from onceward.pipeline.resets import spans
 from onceward.pipeline.skipped_records import record_at
@@ -131,8 +130,7 @@ def _in(pipeline: "Pipeline", home: Home, write: Callable[[TakenOver], None], re
     if home.deed() is None:
         raise SkipRefused(f"{home.location} is nobody's home yet: nothing was read, so nothing can be skipped")
     fits = Fitting(pipeline, lambda: stoppable_patience(0, lambda: False))
-    guarantee = Guarantee(pipeline.guarantee)
-    opened = take_over(home, pipeline.name, guarantee, pipeline.sinks, shape=fits.shape, fits=fits, report=report)
+    opened = take_over(start_of(pipeline, home, shape=fits.shape, fits=fits, report=report))
     try:
         write(opened.taken)
     finally:

@@ -38,10 +38,6 @@ class StoreDiff(msgspec.Struct, frozen=True, kw_only=True):
     same: int
     rows: list[Change] = []  # the first ones, by key
 
-    @property
-    def differs(self) -> bool:
-        return bool(self.added or self.removed or self.changed)
-
 
 def diff(
     spark: SparkSession, a: str | Path, b: str | Path, *, operator: int | None = None, limit: int = LIMIT
