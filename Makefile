@@ -96,7 +96,7 @@ demo: $(STAMP)  ## kill an application at random, then bill every campaign to th
 bench: $(STAMP)  ## the figures of this machine in ten minutes (others: ARGS="P3 --rounds 5"; what there is: ARGS=--list)
 	$(BIN)/onceward bench $(ARGS)
 
-prove: $(STAMP)  ## the long proof: a million simulated schedules, a thousand real kills (hours)
+prove: $(STAMP)  ## the long proof: a million simulated schedules, a thousand real kills, 500 sequences (hours)
 	$(BIN)/python -m bench.proof $(ARGS)
 
 mutants: $(STAMP)  ## small changes to the core, each of which a test must notice (some minutes; one: ARGS="-k synced")

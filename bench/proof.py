@@ -1,6 +1,6 @@
-"""`make prove`: the long proof. A million simulated schedules, then a thousand real kills in several runs.
+"""`make prove`: the long proof. A million simulated schedules, a thousand real kills in several runs, and sequences.
 
-    python -m bench.proof [--kills N] [--schedules N] [--folder DIR]
+    python -m bench.proof [--kills N] [--schedules N] [--sequences N] [--folder DIR]
     python -m bench.proof --table [--folder DIR]     only the table of the runs that are there
 
 Each run leaves its page and its result in DIR; the table is made of these (docs/proof.md holds the last one).
@@ -26,6 +26,7 @@ RUNS = (
     (301, 0.12, 3, "kafka,postgres,files,delta"),
     (302, 0.12, 3, "kafka,files"),
 )
+FIRST_SEQUENCE = 501  # its seed
 
 
 def simulate(schedules: int, folder: Path) -> None:
@@ -47,6 +48,19 @@ def kill(kills: int, folder: Path) -> None:
         ]  # fmt: skip
         print(f"\n== {' '.join(command[2:])}", flush=True)
         subprocess.run(command, check=True)
+
+
+def play(sequences: int, folder: Path) -> None:
+    """What people do to pipelines. A broken one is told in the result, too; that ends the proof."""
+    file = folder / "sequences.json"
+    if sequences and not file.exists():
+        asked = ("--sequences", str(sequences), "--seed", str(FIRST_SEQUENCE), "--json")
+        told = subprocess.run(
+            [sys.executable, "-m", "onceward", "prove", *asked], stdout=subprocess.PIPE, check=False, text=True
+        )
+        if told.returncode in (0, 3):
+            file.write_text(told.stdout.splitlines()[-1])
+        told.check_returncode()
 
 
 def table(folder: Path) -> str:
@@ -75,6 +89,15 @@ def table(folder: Path) -> str:
         lines.append(
             f"\nSimulated: {it['schedules']:,} schedules, {it['steps']:,} steps, {it['drivers']:,} drivers, "
             f"{it['schedules_per_second']:,} schedules a second: {found}."
+        )
+    file = folder / "sequences.json"
+    if file.exists():
+        it = json.loads(file.read_text())
+        found = f"{len(it['broken'])} not exact: {', '.join(it['broken'])}" if it["broken"] else "all exact"
+        lines.append(
+            f"\nSequences: {it['sequences']:,} with {sum(it['actions'].values()):,} actions, "
+            f"{sum(it['kills'].values()):,} kills at {len(it['kills'])} points, "
+            f"{sum(it['refusals'].values()):,} refusals, {it['records']:,} records compared: {found}."
         )
     return "\n".join(lines)
 
@@ -109,12 +132,14 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--kills", type=int, default=1000)
     options.add_argument("--schedules", type=int, default=1_000_000)
+    options.add_argument("--sequences", type=int, default=500)
     options.add_argument("--folder", type=Path, default=Path("build/proof"))
     options.add_argument("--table", action="store_true")
     given = options.parse_args()
     given.folder.mkdir(parents=True, exist_ok=True)
     if not given.table:
         simulate(given.schedules, given.folder)
+        play(given.sequences, given.folder)
         kill(given.kills, given.folder)
     print(table(given.folder))
 

@@ -75,6 +75,12 @@ def reach(point: str, epoch: int | None = None) -> None:
         signal.pthread_kill(threading.get_ident(), signal.Signals[os.environ.get(SIGNAL, "SIGKILL")])
 
 
+def arm(point: str) -> None:
+    """In this process, from now on, and counted from now on; nothing: nowhere."""
+    global _passed
+    os.environ[VARIABLE], _passed = point, 0
+
+
 def _often_enough() -> bool:
     global _passed  # noqa: PLW0603 - one process, one count
     _passed += 1

@@ -7,6 +7,7 @@ Only settings that hold secrets are looked up, so that nothing else can name a v
 they hold is known to this process from then on, and hidden in whatever is shown or sent (`without_secrets`).
 """
 
+import json
 import os
 import re
 from collections.abc import Collection, Iterable, Mapping
@@ -29,6 +30,9 @@ _NAMED: Final = re.compile(
     r"(?!\s|[\"']?\$\{(?:env|file):|\*\*\*)(?:'[^']*'|\"[^\"]*\"|[^\s&;,)}\]]+)",
     re.IGNORECASE,
 )
+# One setting may hold several, quoted as Java's clients read them: JAAS.
+_WITHIN: Final = re.compile(rf"(?:{_WORDS})[\w.-]{{0,40}}\s{{0,3}}=\s{{0,3}}\"((?:[^\"\\]|\\.)*)\"", re.IGNORECASE)
+_SWITCHES: Final = frozenset({"true", "false"})
 KNOWN_FROM: Final = 4  # characters: what is shorter is found in any text
 WITHIN_WORDS_FROM: Final = 8  # what is shorter is hidden where it stands alone
 _IN_URL: Final = re.compile(r"(://[^\s:/@]*:)[^\s@/]+@")
@@ -76,13 +80,14 @@ def looked_up(settings: Mapping[str, Any], secret: Collection[str]) -> dict[str,
 def remember(settings: Mapping[str, Any], secret: Collection[str] | None = None) -> None:
     """What these settings hold is hidden from now on; a value that stands in the open, too, is none.
 
-    secret: which of them; without it, those with telling names.
+    secret: which of them; without it, those with telling names, but for switches.
     """
     if secret is None:
-        secret = [name for name in settings if _TELLING.search(name)]
+        secret = [name for name, it in settings.items() if _TELLING.search(name) and str(it).lower() not in _SWITCHES]
     in_the_open = {str(it) for name, it in settings.items() if name not in secret}
-    values = {str(settings[name]) for name in secret if settings.get(name)} - in_the_open
-    _known.add(value for value in values if len(value) >= KNOWN_FROM and not is_reference(value))
+    values = {str(settings[name]) for name in secret if settings.get(name)}
+    values |= {re.sub(r"\\(.)", r"\1", quoted) for value in values for quoted in _WITHIN.findall(value)}
+    _known.add(value for value in values - in_the_open if len(value) >= KNOWN_FROM and not is_reference(value))
 
 
 class _Known:
@@ -96,7 +101,7 @@ class _Known:
         new = set(values) - self._values
         if new:
             self._values |= new
-            forms = {form for it in self._values for form in (it, quote(it, safe=""), quote_plus(it), repr(it)[1:-1])}
+            forms = {form for it in self._values for form in _forms(it)}
             alone = r"(?<![A-Za-z0-9]){}(?![A-Za-z0-9])"
             each = (
                 re.escape(it) if len(it) >= WITHIN_WORDS_FROM else alone.format(re.escape(it))
@@ -109,6 +114,12 @@ class _Known:
 
 
 _known: Final = _Known()
+
+
+def _forms(value: str) -> tuple[str, ...]:
+    """As it is, and as URLs, Python and JSON write it."""
+    as_json = (json.dumps(value, ensure_ascii=ascii_only)[1:-1] for ascii_only in (True, False))
+    return (value, quote(value, safe=""), quote_plus(value), repr(value)[1:-1], *as_json)
 
 
 def _value(name: str, text: str) -> str:

@@ -7,11 +7,12 @@ from itertools import cycle
 from bench.cpu import Process, Snapshot
 from bench.report import Report
 from bench.rounds import Failed, Outcome, Rounds, Subject
+from support.clocks import MONOTONIC
 
 
 def looks(others: Iterable[float]) -> Callable[[], Snapshot]:
     """Two looks for each sample, ten seconds apart; others take such a share of the two cores in between."""
-    shares, now, busy = iter(others), 0.0, 100.0
+    shares, now, busy = iter(others), MONOTONIC, 100.0
 
     def states() -> Iterator[Snapshot]:
         nonlocal now, busy

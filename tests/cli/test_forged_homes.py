@@ -240,7 +240,7 @@ def test_every_sink_of_ours_that_describes_itself_is_on_the_list(tmp_path: Path)
     for sink in sinks:
         kind = f"{type(sink).__module__}:{type(sink).__qualname__}"
         settings = json.loads(json.dumps(sink.describe()))
-        again = revival("s", SinkEntry(kind=kind, settings=settings)).make()
+        again = revival("s", SinkEntry(kind=kind, settings=settings)).settings.make()
         assert type(again) is type(sink)
         assert again.describe() == sink.describe()
     assert len(KINDS) == len(sinks)

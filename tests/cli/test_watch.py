@@ -23,7 +23,7 @@ from watching.test_showing import PROGRESS, entry, sight
 
 def busy(**facts: Any) -> Sight:
     return sight(
-        facts.pop("at", 1.0), epochs=(entry(3),), epochs_committed=4, rows_read=40,
+        1.0, epochs=(entry(3),), epochs_committed=4, rows_read=40,
         rows_written={"kafka": 40, "postgres": 40}, progress=PROGRESS, **facts,
     )  # fmt: skip
 
@@ -99,6 +99,17 @@ def test_json_lines_tell_epochs_and_changes_of_state(capsys: pytest.CaptureFixtu
     assert facts[0]["milliseconds"]["committing"] == 12
     assert facts[2]["waits_for"] == "sink 'pg': refused (1 s)"
     assert facts[3]["error"] == "no more"
+
+
+def test_json_lines_tell_what_is_waited_for_without_what_others_say_of_it(capsys: pytest.CaptureFixture[str]) -> None:
+    """J4: a database quotes rows, here as in an error that ends a run."""
+    said = "PostgreSQL cannot be reached: FATAL: no room for Ann Smith"
+    with view(json_lines=True) as lines:
+        lines.look([busy(waiting=f"waiting for sink 'pg': {said} (1 s)")])
+        lines.look([busy(active=False, failure=f"OutageTooLong: sink 'pg' was waited for 9 s: {said}")])
+    waiting, failed = (json.loads(line) for line in capsys.readouterr().out.splitlines()[1:])
+    assert waiting["waits_for"] == "sink 'pg': PostgreSQL cannot be reached"
+    assert (failed["waits_for"], failed["error"]) == ("", "OutageTooLong: sink 'pg' was waited for 9 s")
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])

@@ -13,12 +13,18 @@ import pytest
 from dashboard.homes import MadeHome, ago, now
 from epoch.test_regular_file import STRANGE
 from onceward.dashboard import watch as watching
+from onceward.dashboard.home_reader import HomeReader
 from onceward.dashboard.model import PipelineDetail, PipelineFacts
 from onceward.dashboard.watch import Watch, ids_of
+from onceward.epoch import source_topics
+from onceward.epoch.checkpoint import NOTES
 from onceward.epoch.deeds import Deed, Origin
 from onceward.epoch.deeds import Slot as DeedSlot
+from onceward.epoch.home import CHECKPOINTS
 from onceward.epoch.ledger import SinkEntry
+from onceward.epoch.outcome import TopicPartition
 from onceward.epoch.sealed import seal
+from onceward.epoch.source_topics import SourceTopics
 from onceward.snapshot.manifest import Member, Snapshot
 from onceward.telemetry.activity import Event, StepActivity
 from savepoint.homes import LINEAGE, NOW, saved_home
@@ -81,6 +87,17 @@ class TestOverview:
         facts = only(made.path)
         assert (facts.state, facts.lag) == (word, {})
         assert {it.lag for it in Watch([made.path]).overview().graph.edges} == {None}
+
+    def test_where_one_that_does_not_run_has_read_up_to_is_told_with_its_topics_ids(self, made: MadeHome) -> None:
+        """I2: without the ids its lag would never be measured. The newest driver's note counts."""
+        made.epochs(2)
+        for term, number in enumerate(("old", "new"), start=1):
+            notes = f"{CHECKPOINTS}/{term:06d}/{NOTES}"
+            made.storage.replace(f"{notes}/{source_topics.FILE}", seal(SourceTopics(ids=[{"clicks": number}])))
+        reader = HomeReader(made.path)
+        found = reader.read_up_to(reader.look(now()))
+        assert found.positions == {TopicPartition("clicks", 0): 20, TopicPartition("clicks", 1): 10}
+        assert found.ids == {"clicks": "new"}
 
     def test_a_pipeline_that_commits_nothing_any_more_has_no_rate(self, made: MadeHome) -> None:
         made.driven()
@@ -453,6 +470,44 @@ def test_nothing_that_is_put_into_a_home_stops_the_page(tmp_path: Path, strange:
             with suppress(OSError):  # the server tells it
                 watched.epoch(now(), 2)
         shutil.rmtree(bad)
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("strange", STRANGE)
+@pytest.mark.parametrize("name", ["pipeline.json", "ledger/000000000002-000001.json", "terms/000001.json"])
+def test_what_is_no_file_is_named_in_the_home_that_has_it(
+    made: MadeHome, name: str, strange: Callable[[Path], None]
+) -> None:
+    """J5: whether it was there at the first look or came later."""
+    made.driven()
+    made.epochs(3)
+    watch = Watch([made.path])
+    assert [it.state for it in watch.overview().pipelines] == ["running"]
+    (made.path / name).unlink()
+    strange(made.path / name)
+    watch._shown = None
+    for facts in (*watch.overview().pipelines, only(made.path)):
+        assert facts.state == "damaged"
+        assert f"{name.rpartition('/')[2]}'" in facts.reason
+        assert "is a link, a pipe or a device, and no file" in facts.reason
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("strange", STRANGE)
+def test_nothing_in_the_place_of_a_folder_stops_the_page(made: MadeHome, strange: Callable[[Path], None]) -> None:
+    """J5: a link to a folder may be one; anything else is no folder."""
+    made.driven()
+    made.epochs(3)
+    made.says(state="running")
+    folders = [it for it in made.path.iterdir() if it.is_dir()]
+    assert len(folders) > 2
+    for folder in folders:
+        folder.rename(made.path.parent / "aside")
+        strange(folder)
+        assert only(made.path).name == "orders"
+        detail(made)
+        folder.unlink()
+        (made.path.parent / "aside").rename(folder)
 
 
 def test_no_secret_of_a_home_reaches_the_page(made: MadeHome) -> None:

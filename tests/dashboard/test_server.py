@@ -5,17 +5,17 @@ import json
 import socket
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 from urllib.parse import quote
 
 import pytest
-import uvicorn
 
 from dashboard.homes import MadeHome
+from onceward.dashboard import connections
 from onceward.dashboard import server as serving_routes
 from onceward.dashboard.guard import cookie_of, new_token
-from onceward.dashboard.server import app_of
-from onceward.dashboard.serving import bound
+from onceward.dashboard.serving import bound, server_of
 from onceward.dashboard.watch import Watch
 from onceward.errors import ConfigurationError
 from support.waiting import eventually
@@ -65,8 +65,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> MadeHome:
 def page(made: MadeHome) -> Iterator[Page]:
     """On a port of its own, in this process."""
     listening = bound(0)
-    app = app_of(Watch([made.path]), TOKEN, listening.getsockname()[1])
-    server = uvicorn.Server(uvicorn.Config(app, log_level="error", lifespan="off", timeout_graceful_shutdown=1))
+    server = server_of(Watch([made.path]), TOKEN, listening.getsockname()[1])
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
     thread.start()
     eventually(lambda: server.started, "the server listens", 20)
@@ -193,6 +192,29 @@ def test_of_too_many_streams_the_newest_are_served(page: Page, monkeypatch: pyte
         assert connection.sock is not None
     for connection in opened:
         connection.close()
+
+
+def test_of_too_many_connections_the_oldest_that_ask_for_nothing_are_closed(
+    page: Page, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """J5: silent ones, and half requests, are anybody's; whoever has the address is let in, and keeps what it asked."""
+    asking = http.client.HTTPConnection("127.0.0.1", page.port, timeout=30)
+    asking.request("GET", "/api/stream", headers={"Cookie": page.cookie})
+    answer = asking.getresponse()
+    assert answer.readline() == b"event: overview\n"
+    monkeypatch.setattr(connections, "MOST_CONNECTIONS", 5)
+    silent = [socket.create_connection(("127.0.0.1", page.port), timeout=30) for _ in range(12)]
+    silent[3].sendall(b"GET / HTTP/1.1\r\nHost: 127")
+    for _ in range(3):
+        assert page.ask("/api/overview")[0] == 200
+    for passive in silent[:8]:
+        with suppress(ConnectionResetError):
+            assert passive.recv(1) == b""
+    assert answer.readline().startswith(b"data: ")
+    assert asking.sock is not None
+    for passive in silent:
+        passive.close()
+    asking.close()
 
 
 class TestWhoIsLetIn:

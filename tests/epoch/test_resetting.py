@@ -13,7 +13,7 @@ from epoch.started import ListSink, Pipeline, Place
 from onceward import crashpoints
 from onceward.epoch import deeds, source_topics
 from onceward.epoch.checkpoint import Checkpoint
-from onceward.epoch.contract import EpochContext, Guarantee, LastCommit, Owner
+from onceward.epoch.contract import EpochContext, Guarantee, LastCommit, Owner, Verdict
 from onceward.epoch.expected import DECIDER, Held
 from onceward.epoch.home import FIRST
 from onceward.epoch.journal import Journal
@@ -485,6 +485,21 @@ def test_another_reset_leaves_the_folder_of_the_lineage_that_lives(pipeline: Pip
     assert "notes" in kept
 
 
+class Tells(ListSink):
+    """As Kafka's marker does: up to where was read."""
+
+    def decide(self, context: EpochContext, committable: Mapping[str, Any]) -> Verdict:
+        ListSink.commit(self, context, committable)
+        self.place.marker = LastCommit(
+            lineage=self.owner.lineage,
+            epoch=context.epoch,
+            term=1,
+            outcome=Outcome(rows=1),
+            positions=context.positions,
+        )
+        return Verdict.COMMITTED
+
+
 class TestFromWhereTheLastCommitEnded:
     """I3, E9: positions are about topics, which Kafka knows by ids."""
 
@@ -504,6 +519,34 @@ class TestFromWhereTheLastCommitEnded:
                 do(noted, **asked)
             if do is means:
                 assert noted.storage.names("terms") == terms
+
+    @pytest.mark.parametrize("times", [1, 2, 3])
+    def test_is_where_it_was_however_often_it_is_asked_for(self, times: int) -> None:
+        """I3: the deciding sink was out, so its marker is older than what the other one has."""
+        pipeline = Pipeline(decides=True, kind=Tells, others={"o": Place()})
+        for epoch, out in enumerate(((), ("s",))):
+            pipeline.out = {*out}
+            driver = pipeline.start()
+            driver.run(epoch, str(epoch), end=10 * (epoch + 1))
+            driver.end()
+        pipeline.out = set()
+        for _ in range(times):
+            reset(pipeline, from_group=True)
+        ending = Ending(pipeline.home, "s")
+        assert Checkpoint.newest(ending.room).begins_of_sources(0) == [{IN_0: 20}]
+
+    def test_is_not_known_once_a_lineage_was_to_begin_elsewhere(self) -> None:
+        """The marker says where an older lineage was, and other sinks may have more."""
+        pipeline = Pipeline(decides=True, kind=Tells, others={"o": Place()})
+        for epoch, out in enumerate(((), ("s",))):
+            pipeline.out = {*out}
+            driver = pipeline.start()
+            driver.run(epoch, str(epoch), end=10 * (epoch + 1))
+            driver.end()
+        pipeline.out = set()
+        reset(pipeline)
+        with pytest.raises(ResetRefused, match="where the last committed epoch of 'p' ended is not known of in"):
+            reset(pipeline, from_group=True)
 
     def test_one_of_another_source_is_another_topic(self, noted: Pipeline) -> None:
         noted.notes.replace(source_topics.FILE, seal(SourceTopics(ids=[{"other": "x"}, {"in": "another"}])))

@@ -9,6 +9,7 @@ from pyspark.sql import functions as sf
 
 import onceward as ow
 from onceward.errors import SkipRefused, UserCodeFailed
+from onceward.pipeline.finding import _within
 from support.judge import Kafka
 from support.runs import run
 
@@ -50,11 +51,14 @@ def job(spark: SparkSession, kafka: Kafka, name: str, tmp_path: Path) -> Job:
 
 
 def test_all_poison_records_of_an_epoch_are_found_and_nothing_is_touched(job: Job) -> None:
-    """I3: named with their errors; home and topics are as they were, and without them the epoch runs."""
+    """I3: named with their errors; home and topics are as they were, and without them the epoch runs.
+
+    One is the first record of its partition.
+    """
     job.feed(0, "1")
     run(job.pipeline())
     job.feed(0, "2", "four", "5")
-    job.feed(1, "10", "twenty")
+    job.feed(1, "twenty", "10")
     with pytest.raises(UserCodeFailed):
         run(job.pipeline())
     before, ends = job.files(), job.kafka.end_offsets(job.target)
@@ -62,7 +66,7 @@ def test_all_poison_records_of_an_epoch_are_found_and_nothing_is_touched(job: Jo
     found = job.pipeline().find_poison(report=said.append)
     assert [(str(it.record.place), it.record.value) for it in found] == [
         (f"{job.source}/0/2", b"four"),
-        (f"{job.source}/1/1", b"twenty"),
+        (f"{job.source}/1/0", b"twenty"),
     ]
     assert {it.epoch for it in found} == {1}
     assert "ValueError: invalid literal for int() with base 10: 'four'" in found[0].error
@@ -74,6 +78,21 @@ def test_all_poison_records_of_an_epoch_are_found_and_nothing_is_touched(job: Jo
         job.pipeline().skip(it.record.topic, it.record.partition, it.record.offset)
     run(job.pipeline())
     assert Counter(job.kafka.values(job.target)) == Counter(str(2 * it) for it in (1, 2, 5, 10))
+
+
+@pytest.mark.parametrize(
+    ("part", "cut"),
+    [
+        (None, range(0)),
+        (range(1), range(1)),
+        (range(1, 3), range(1, 3)),
+        (range(9), range(3)),
+        (range(3, 9), range(3, 3)),
+    ],
+)
+def test_a_part_of_a_partition_may_be_its_first_record(part: range | None, cut: range) -> None:
+    found = _within(range(3), part)
+    assert (found.start, found.stop) == (cut.start, cut.stop)
 
 
 def test_nothing_is_accused_where_no_part_of_an_epoch_can_tell(job: Job) -> None:

@@ -15,6 +15,8 @@ from confluent_kafka.admin import AdminClient
 from pyspark.sql import SparkSession
 
 import onceward as ow
+from onceward.epoch.checkpoint import Checkpoint
+from onceward.epoch.home import Home
 from onceward.epoch.source_topics import FILE, ids_in
 from onceward.errors import ConfigurationError, InputLost, SourceReplaced, TopicUnusable
 from onceward.kafka.wire import Cluster
@@ -83,7 +85,7 @@ def test_a_topic_that_joined_and_was_made_again_is_another_topic(kafka: Kafka, c
         kafka.wire.create_topics([f"{word}-2"], 1)
         kafka.feed(f"{word}-2", [("k", "a")])
         eventually(lambda: values(kafka, pipeline) == ["a"], "the new topic's event")
-    assert ids_in((Path(pipeline.home) / FILE).read_bytes()).keys() == {f"{word}-1", f"{word}-2"}
+    assert ids_in(Checkpoint.noted(Home.at(Path(pipeline.home)), FILE)).keys() == {f"{word}-1", f"{word}-2"}
     admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
     admin.delete_topics([f"{word}-2"])[f"{word}-2"].result(30)
     eventually(lambda: not kafka.wire.topics([f"{word}-2"]), "the topic is gone")

@@ -125,7 +125,7 @@ def test_two_savepoints_are_compared_key_by_key(
     [back] = diff(spark, b, a)
     assert (back.added, back.removed, back.changed, back.same) == (0, 2, 2, 3)
     [same] = diff(spark, a, a)
-    assert (same.differs, same.same) == (False, 5)
+    assert (same.added, same.removed, same.changed, same.same) == (0, 0, 0, 5)
     with pytest.raises(ConfigurationError, match="no stateful operator 2"):
         diff(spark, a, b, operator=2)
     monkeypatch.setattr("onceward.pipeline.session.session", lambda *_, **__: spark)

@@ -7,10 +7,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from onceward.epoch.checkpoint import Checkpoint
+from onceward.epoch.state_files import PARTITIONS, PROVIDER_CLASS, PROVIDERS
 from onceward.epoch.storage import LocalStorage
 from onceward.errors import ConfigurationError, HomeMismatch
-from onceward.pipeline.rewriting import PARTITIONS, convert, repartition
-from onceward.pipeline.state import PROVIDER_CLASS, PROVIDERS, State
+from onceward.pipeline.rewriting import convert, repartition
+from onceward.pipeline.state import State
 from pipeline.queries import QUERIES, feed, run
 
 BOTH = [query for query in QUERIES if query != "own"]

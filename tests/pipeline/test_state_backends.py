@@ -10,8 +10,9 @@ from pyspark.sql import SparkSession
 import onceward as ow
 from onceward.epoch.checkpoint import Checkpoint
 from onceward.epoch.home import Home
+from onceward.epoch.state_files import PROVIDER_CLASS, PROVIDERS
 from onceward.errors import ConfigurationError
-from onceward.pipeline.state import CHANGELOG, PROVIDER_CLASS, PROVIDERS, effective, settings_of
+from onceward.pipeline.state import CHANGELOG, effective, settings_of
 from pipeline.queries import deduplicated, feed, stream
 from support.home import checkpoint_of
 

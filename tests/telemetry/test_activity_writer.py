@@ -14,6 +14,7 @@ from onceward.telemetry import activity, activity_writer
 from onceward.telemetry.activity import Activity, Event, SinkActivity
 from onceward.telemetry.activity_writer import ActivityWriter, Now
 from onceward.watching.sight import Sight
+from support.clocks import MONOTONIC
 from support.waiting import eventually
 
 
@@ -22,9 +23,9 @@ class Driver:
 
     def __init__(self, home: Path, term: int = 1) -> None:
         self.home, self.term = home, term
-        self.clock = 100.0
+        self.clock = MONOTONIC
         self.now = Now()
-        self.sight = Sight(pipeline="p", guarantee="exactly-once", at=0.0)
+        self.sight = Sight(pipeline="p", guarantee="exactly-once", at=MONOTONIC)
         self.writer = ActivityWriter(
             home,
             pipeline="p",
@@ -63,8 +64,8 @@ def until(condition: Any, what: str) -> None:
 def test_what_runs_is_told_step_by_step_and_by_the_time_of_day(tmp_path: Path) -> None:
     """I2."""
     driver = Driver(tmp_path).run()
-    course = Course(5, 100.0)
-    course.try_at(101.0)
+    course = Course(5, MONOTONIC)
+    course.try_at(MONOTONIC + 1.0)
     course.try_at(102.0)
     course.steps.append(Step("begin", "kafka", 102.0, 102.25))
     course.asked = Asked("write", "kafka", 102.25)
@@ -85,7 +86,7 @@ def test_what_runs_is_told_step_by_step_and_by_the_time_of_day(tmp_path: Path) -
 def test_a_course_of_another_epoch_is_not_taken_for_the_running_one(tmp_path: Path) -> None:
     """A replay has none: the last one is of the epoch before."""
     driver = Driver(tmp_path).run()
-    driver.now = Now(running=6, replaying=True, course=Course(5, 100.0))
+    driver.now = Now(running=6, replaying=True, course=Course(5, MONOTONIC))
     until(lambda: driver.said().epoch == 6, "the running epoch")
     assert (driver.said().state, driver.said().steps) == ("replaying", [])
     driver.writer.ended(None)
@@ -95,7 +96,9 @@ def test_what_spark_reports_is_told(tmp_path: Path) -> None:
     driver = Driver(tmp_path)
     operators = [{"numRowsTotal": 3, "memoryUsedBytes": 40, "customMetrics": {"rocksdbSstFileSize": 2}}]
     sources = [{"endOffset": {"t": {"0": 1}}, "latestOffset": {"t": {"0": 5}}}]
-    driver.sight = Sight(pipeline="p", guarantee="", at=0.0, progress={"stateOperators": operators, "sources": sources})
+    driver.sight = Sight(
+        pipeline="p", guarantee="", at=MONOTONIC, progress={"stateOperators": operators, "sources": sources}
+    )
     driver.run()
     until(lambda: driver.said().state_rows == 3, "Spark's report")
     assert (driver.said().state_bytes, driver.said().lag) == (42, {"t": 4})
@@ -107,7 +110,7 @@ def test_what_is_waited_for_is_told_without_secrets(tmp_path: Path) -> None:
     driver = Driver(tmp_path).run()
     driver.now = Now(running=1, waits_for="sink 'db': host=db password=geheim refused")
     until(lambda: driver.said().state == "waiting", "that it waits")
-    driver.writer.aborted(1, AbortedTry(1, "SinkUnreachable", "postgresql://me:geheim@db/x", 101.0))
+    driver.writer.aborted(1, AbortedTry(1, "SinkUnreachable", "postgresql://me:geheim@db/x", MONOTONIC + 1.0))
     driver.writer.ended(RuntimeError("token=geheim"))
     assert driver.said().last_error == "token=***"
     assert b"geheim" not in b"".join(file.read_bytes() for file in (tmp_path / "activity").iterdir())
@@ -115,7 +118,7 @@ def test_what_is_waited_for_is_told_without_secrets(tmp_path: Path) -> None:
 
 def test_aborted_tries_and_the_end_are_kept_as_events(tmp_path: Path) -> None:
     driver = Driver(tmp_path).run()
-    driver.writer.aborted(4, AbortedTry(2, "SinkUnreachable", "no answer\n  at all", 101.0))
+    driver.writer.aborted(4, AbortedTry(2, "SinkUnreachable", "no answer\n  at all", MONOTONIC + 1.0))
     driver.writer.ended(PipelineFenced("taken over"))
     assert [(it.kind, it.epoch, it.attempt, it.cause, it.reason) for it in driver.events()] == [
         ("started", None, None, "", ""),
@@ -135,7 +138,7 @@ def test_the_end_is_told(tmp_path: Path, failure: Exception | None, state: str) 
 
 def test_a_query_that_ended_and_that_nobody_has_closed_is_told_as_ended(tmp_path: Path) -> None:
     driver = Driver(tmp_path).run()
-    driver.sight = Sight(pipeline="p", guarantee="", at=0.0, active=False, failure="out of disk")
+    driver.sight = Sight(pipeline="p", guarantee="", at=MONOTONIC, active=False, failure="out of disk")
     until(lambda: driver.said().state == "failed", "that it failed")
     assert driver.said().last_error == "out of disk"
     driver.writer.ended(None)
@@ -168,7 +171,7 @@ def test_events_are_bounded_and_the_newest_are_kept(tmp_path: Path, monkeypatch:
     monkeypatch.setattr(activity, "EVENTS_BYTES", 5000)
     driver = Driver(tmp_path).run()
     for number in range(1000):
-        driver.writer.aborted(number, AbortedTry(1, "X", "r" * 2000, 0.0))
+        driver.writer.aborted(number, AbortedTry(1, "X", "r" * 2000, MONOTONIC))
         if number % 50 == 0:
             until(lambda: not driver.writer._events, "that they are written")
     driver.writer.ended(None)
@@ -194,7 +197,7 @@ def test_an_observer_that_cannot_write_fails_no_epoch_and_says_so_once(
     shutil.rmtree(tmp_path / "home")
     with caplog.at_level(logging.WARNING, "onceward"):
         for number in range(5):
-            onlookers.aborted(number, AbortedTry(1, "X", "x", 0.0))
+            onlookers.aborted(number, AbortedTry(1, "X", "x", MONOTONIC))
             driver.now = Now(running=number)
             until(lambda: not driver.writer._events, "that it was tried")
         onlookers.ended(None)

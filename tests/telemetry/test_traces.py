@@ -98,10 +98,10 @@ def test_an_epoch_that_fails_is_a_span_with_an_error(traces: Traces, exported: I
 
 
 def test_an_epoch_in_doubt_says_so_and_shows_the_phases_it_had(traces: Traces, exported: InMemorySpanExporter) -> None:
-    course = Course(3, 1.0)
-    course.voted = 2.0
+    course = Course(3, MONOTONIC)
+    course.voted = MONOTONIC + 1.0
     traces.failed(3, course, CommitUnproven("no answer"))
-    course.decided = 2.5
+    course.decided = MONOTONIC + 1.5
     traces.failed(3, course, CommitUnproven("no answer"))
     traces.failed(4, None, RuntimeError("not even tried"))
     spans = exported.get_finished_spans()

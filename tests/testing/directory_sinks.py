@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 import onceward as ow
 from onceward.epoch.contract import DecidingSink, EpochContext, LastCommit, Owner, TwoPhaseCommitSink, Verdict
 from onceward.epoch.outcome import Outcome
-from onceward.errors import PipelineFenced, StagingLost
+from onceward.errors import LedgerCorrupt, PipelineFenced, StagingLost, TargetUnusable
 from onceward.testing import SinkConformance, SinkUnderTest
 from support.backups import copy_of
 
@@ -305,6 +305,39 @@ class CommitsOnTopOfAnything(DirectorySink):
         super().open(owner)
         self.staged = self.root.with_name("elsewhere")
         self.staged.mkdir(exist_ok=True)
+
+
+class KnowsItsTerm(DirectorySink):
+    """Whether a newer driver has opened it. What it then says is each sink's own fault."""
+
+    def open(self, owner: Owner) -> None:
+        super().open(owner)
+        (self.own / "newest").write_text(str(owner.term))
+
+    @property
+    def overtaken(self) -> bool:
+        return int((self.own / "newest").read_text()) != self.owner.term
+
+
+class OvertakenWritesBreakDown(KnowsItsTerm):
+    def write(self, context: EpochContext, rows: DataFrame) -> Outcome | None:
+        if self.overtaken:
+            raise KeyError(context.epoch)
+        return super().write(context, rows)
+
+
+class OvertakenAbortsMislead(KnowsItsTerm):
+    def abort(self, context: EpochContext) -> None:
+        if self.overtaken:
+            raise TargetUnusable(f"{self.root} is somebody else's: choose another directory")
+        super().abort(context)
+
+
+class OvertakenCommitsMislead(KnowsItsTerm):
+    def commit(self, context: EpochContext, committable: Mapping[str, Any]) -> None:
+        if self.overtaken:
+            raise LedgerCorrupt(f"{self.out} has another epoch")
+        super().commit(context, committable)
 
 
 class DigestOfNothing(DirectorySink):

@@ -7,6 +7,7 @@ import pytest
 from onceward.epoch.ledger import DONE, Entry, SinkEntry
 from onceward.watching.showing import Watch, epoch_shown, lag_of, split, state_of, waits_for
 from onceward.watching.sight import Sight
+from support.clocks import MONOTONIC
 
 # Spark's report of an epoch, as its JSON is.
 PROGRESS: dict[str, Any] = {
@@ -40,8 +41,8 @@ def entry(epoch: int, *, compute: float = 20.0, attempts: int = 1) -> Entry:
     )  # fmt: skip
 
 
-def sight(at: float = 0.0, **facts: Any) -> Sight:
-    return Sight(pipeline="clicks", guarantee="exactly-once", at=at, **facts)
+def sight(after_s: float = 0.0, **facts: Any) -> Sight:
+    return Sight(pipeline="clicks", guarantee="exactly-once", at=MONOTONIC + after_s, **facts)
 
 
 def test_rows_in_are_counted_once_and_rows_out_for_each_sink() -> None:

@@ -101,7 +101,7 @@ def _ask(entry: "Entry", pipeline: str, file: Path | None, confirm: str | None) 
                 f"{lines_of([known])[0]}. If that is yours: --confirm {code}, or --file FILE.py",
                 code,
             )
-        return _peek(entry, known.make(), pipeline)
+        return _peek(entry, known.settings.make(), pipeline)
     except OncewardError as error:
         return Answer(None, f"every sink has voted; whether {name} has committed it could not be asked ({error})")
 

@@ -86,15 +86,18 @@ def report(text: str) -> None:
 
 @contextmanager
 def failure_logged(log_format: str) -> Iterator[None]:
-    """As JSON, an error is a line of the log too, and not told again."""
+    """As JSON, an error is a line of the log too, and not told again; one that is none of ours with where it arose."""
     try:
         yield
-    except OncewardError as error:
+    except (typer.Exit, typer.Abort, typer.BadParameter):
+        raise  # what typer itself ends a command with
+    except Exception as error:
         if log_format != "json":
             raise
-        kind = type(error).__name__
+        kind, ours = type(error).__name__, isinstance(error, OncewardError)
         facts = {"event": "run_failed", "error": kind}
-        logging.getLogger(RUN).error("%s", error_outward(error).removeprefix(f"{kind}: "), extra=facts)
+        told = error_outward(error).removeprefix(f"{kind}: ")
+        logging.getLogger(RUN).error("%s", told, extra=facts, exc_info=None if ours else error)
         raise typer.Exit(exit_code(error, ["run"])) from error
 
 

@@ -11,6 +11,7 @@ import typer
 
 from onceward.cli.interrupts import interrupted_once
 from onceward.cli.output import EXIT_VIOLATION, AsJson, progress, result
+from onceward.cli.prove_sequences import prove_sequences
 from onceward.errors import ConfigurationError, DependencyMissing
 
 SINKS: Final = ("kafka", "postgres", "files", "delta")
@@ -37,6 +38,14 @@ def prove(
     ] = "exactly-once",
     brokers: Annotated[int, typer.Option(help="1 or 3.")] = 1,
     rate: Annotated[int, typer.Option(min=1, help="Events a second.")] = 400,
+    sequences: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Instead: so many sequences of savepoints, restores, forks, resets and kills; 1: step by step.",
+            show_default=False,
+        ),
+    ] = None,
     report_dir: Annotated[
         Path | None, typer.Option("--report", help="A folder for the page and the result.", show_default=False)
     ] = None,
@@ -46,6 +55,12 @@ def prove(
 
     Exits with 0 if every promise was kept, with 3 if one was broken.
     """
+    if sequences is not None:
+        _require(("kafka", "postgres"))
+        if file is not None or report_dir is not None:
+            raise ConfigurationError("--sequences goes with --seed, --minutes and --json: it has a job of its own")
+        prove_sequences(sequences, seed, minutes, as_json=as_json)
+        return
     from onceward.proof.chaos import page, report
     from onceward.proof.chaos.prove import prove as run
     from onceward.proof.chaos.seen import Plan

@@ -17,8 +17,8 @@ from onceward.cli.snapshot_tables import described
 from onceward.cli.watch import view
 from onceward.errors import ConfigurationError
 from onceward.savepoint.place import Place
-from onceward.snapshot import creating, deleting
-from onceward.snapshot.manifest import Snapshot, load
+from onceward.snapshot import creating
+from onceward.snapshot.manifest import KIND, Snapshot, load
 
 if TYPE_CHECKING:
     from onceward.kafka.wire import Wire
@@ -95,7 +95,7 @@ def delete(
     place = Place.at(snapshot)
     if not yes:
         typer.confirm(f"Delete {place.location!a} permanently?", abort=True, err=True)
-    deleting.delete(place)
+    KIND.delete(place)
     result({"deleted": place.location}, f"{place.location}: deleted", as_json=as_json)
 
 

@@ -4,6 +4,8 @@ from typing import Annotated, Final
 
 import typer
 
+from onceward.secret import remember
+
 Conf = Annotated[
     list[str] | None,
     typer.Option("--conf", metavar="NAME=VALUE", help="A setting of Spark's; may be repeated.", show_default=False),
@@ -39,6 +41,7 @@ def settings(conf: list[str] | None, packages: str | None, driver_memory: str | 
         found[MEMORY] = driver_memory
     if packages is not None:
         found[PACKAGES] = ",".join(filter(None, [found.get(PACKAGES), packages]))
+    remember(found)
     return found
 
 

@@ -16,7 +16,7 @@ from rich.text import Text
 
 from onceward.cli import logs
 from onceward.cli.output import progress
-from onceward.telemetry.outward import error_outward, outward
+from onceward.telemetry.outward import error_outward, outward, waiting_outward
 from onceward.terminal import one_line
 from onceward.watching.showing import EpochShown, Shown, Watch
 from onceward.watching.sight import Sight
@@ -98,7 +98,7 @@ class JsonLines(Watching):
         if self._told.get(shown.pipeline) != (shown.state, error):
             self._told[shown.pipeline] = (shown.state, error)
             about = {"event": "state", "pipeline": shown.pipeline, "state": shown.state}
-            self._print({**about, "waits_for": shown.waits_for, "error": error_outward(error)})
+            self._print({**about, "waits_for": waiting_outward(shown.waits_for), "error": error_outward(error)})
 
     @staticmethod
     def _print(facts: dict[str, object]) -> None:

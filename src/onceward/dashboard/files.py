@@ -88,9 +88,9 @@ class ReadOnlyFiles:
         return found
 
     def stamp(self, name: str) -> Stamp | None:
-        """None: there is no such file."""
+        """None: there is nothing of that name. A link is something, wherever it leads: who reads it is told."""
         try:
-            found = os.stat(f"{self._root}/{name}")  # noqa: PTH116 - as above
+            found = os.lstat(f"{self._root}/{name}")
         except (FileNotFoundError, NotADirectoryError):
             return None
         return Stamp(found.st_ino, found.st_size, found.st_mtime_ns)

@@ -16,7 +16,7 @@ from onceward.dashboard.summaries import Summary
 from onceward.epoch import decisions as decided
 from onceward.epoch import inspection, source_topics
 from onceward.epoch import term as terms
-from onceward.epoch.checkpoint import kafka_positions
+from onceward.epoch.checkpoint import Checkpoint, kafka_positions
 from onceward.epoch.decisions import Decisions
 from onceward.epoch.deeds import Deed
 from onceward.epoch.home import Home
@@ -105,7 +105,7 @@ class HomeReader:
         entry = look.newest if look.newest is not None and look.newest.epoch == done[-1] else None
         with suppress(OncewardError, OSError):
             entry = entry or self.index.entry(done[-1])
-            ids = ids_in(self.storage_of(look.deed).storage.read(source_topics.FILE))
+            ids = ids_in(Checkpoint.noted(self.storage_of(look.deed), source_topics.FILE))
             return ReadUpTo(kafka_positions(entry.positions), ids) if entry is not None else ReadUpTo()
         return ReadUpTo()
 

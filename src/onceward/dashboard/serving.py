@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Final
 from onceward.errors import ConfigurationError, DependencyMissing
 
 if TYPE_CHECKING:
+    import uvicorn
+
     from onceward.dashboard.watch import Watch
 
 LOCAL: Final = "127.0.0.1"
@@ -40,14 +42,24 @@ def bound(port: int) -> socket.socket:
 
 def serve(watch: "Watch", listening: socket.socket, started: Callable[[str], None]) -> None:
     """Until SIGINT or SIGTERM. `started` is told the page's address; nobody is let in with another one."""
-    import uvicorn
-
     from onceward.dashboard.guard import new_token
-    from onceward.dashboard.server import app_of
 
     token, port = new_token(), listening.getsockname()[1]
+    server = server_of(watch, token, port)
+    started(f"http://{LOCAL}:{port}/?token={token}")
+    server.run(sockets=[listening])
+
+
+def server_of(watch: "Watch", token: str, port: int) -> "uvicorn.Server":
+    """Not listening yet."""
+    import uvicorn
+
+    from onceward.dashboard.connections import Connection
+    from onceward.dashboard.server import app_of
+
     config = uvicorn.Config(
         app_of(watch, token, port, is_over=lambda: server.should_exit),
+        http=Connection,
         log_level="warning",
         access_log=False,  # it would hold the token
         server_header=False,
@@ -55,5 +67,4 @@ def serve(watch: "Watch", listening: socket.socket, started: Callable[[str], Non
         timeout_graceful_shutdown=GRACE_S,
     )
     server = uvicorn.Server(config)
-    started(f"http://{LOCAL}:{port}/?token={token}")
-    server.run(sockets=[listening])
+    return server

@@ -113,10 +113,11 @@ class Resetting:
             return [offsets_of(text) for text in plan.texts] if plan is not None else [last.positions]
         if entry is not None and entry.positions:
             return [offsets_of(text) for text in entry.positions]
+        noted = Checkpoint.newest(ending.room).begins_of_sources(0) if ending.deed is not None else []
+        if any(noted) or last is None or not _is_end(last, ending.deed):
+            return noted
         wanted = frozenset[str]().union(*self.sources)
-        if last is not None and wanted <= {place.topic for place in last.positions}:
-            return [last.positions]
-        return Checkpoint.newest(ending.room).begins_of_sources(0) if ending.deed is not None else []
+        return [last.positions] if wanted <= {place.topic for place in last.positions} else noted
 
     def _of_source(self, source: int, topics: frozenset[str], known: Sequence[Offsets]) -> Offsets:
         """Where one source ended. Several may have read a topic of that name: then its number says which it was."""
@@ -137,6 +138,15 @@ class Resetting:
                 )
             found |= mine
         return found
+
+
+def _is_end(last: LastCommit, deed: Deed | None) -> bool:
+    """Whether a lineage that has done nothing begins where a marker of an older one says, as far as is known.
+
+    It may be older than what other sinks have got since: its sink was out then.
+    """
+    origin = deed.origin if deed is not None else None
+    return origin is None or held_by(last) == (origin.lineage, origin.epoch)
 
 
 def meaning(reset: NewLineage, resetting: Resetting) -> list[str]:

@@ -3,7 +3,7 @@
 Whoever can write to a home can write a ledger entry that passes its checksum, so an entry is a claim and no more.
 Hence a closed list: `KINDS` says which sinks can be made, and each of its classes says which settings are taken from a
 home. An entry's `kind` is a key into that table and is never imported; what names code, secrets or files that hold
-secrets is refused. Nothing is connected here: the caller shows `destination`, has it confirmed, and lets `settings` make it then.
+secrets is refused. Nothing is connected here: the caller shows `destination`, has it confirmed, and then has it made.
 """
 
 from abc import abstractmethod

@@ -2,8 +2,7 @@
 
 The predecessor is what the target had committed last when the epoch began; a committable names it under `AFTER`. Only
 the commit of the staged epoch itself may change that, so a marker that is older, or gone, means that somebody has set
-the target back. A committable without the key is committed without the question: it is of an older release, or a
-person has looked and said so.
+the target back. A committable without the key is committed without the question: a person has looked and said so.
 """
 
 from collections.abc import Mapping

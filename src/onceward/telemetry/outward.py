@@ -45,6 +45,12 @@ def error_outward(error: BaseException | str) -> str:
     return str(without_secrets(_PARTITION.sub(r"\1…", told)))[:LONGEST]
 
 
+def waiting_outward(text: str) -> str:
+    """What is waited for, or which step of an epoch: `sink 'a': PostgreSQL cannot be reached: …` without the end."""
+    what, colon, reason = text.partition(": ")
+    return f"{outward(what)}{colon}{error_outward(reason)}"
+
+
 def traceback_outward(error: BaseException, frames: TracebackType | None) -> str:
     """Where it was raised, from the first cause on; the source lines, and no texts of exceptions."""
     cause = error.__cause__ or (None if error.__suppress_context__ else error.__context__)

@@ -18,8 +18,7 @@ from onceward.sinks.postgres.marker import MARKERS, Marker
 from onceward.sinks.postgres.names import StagingName, Table
 from onceward.sinks.postgres.session import Row
 
-VERSION: Final = 2
-READABLE: Final = (1, VERSION)  # the first one names no predecessor
+VERSION: Final = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,10 +47,10 @@ class Plan:
     @classmethod
     def decode(cls, committable: Committable) -> Self:
         """Of this version, or nothing is done."""
-        if committable.get("version") not in READABLE:
+        if committable.get("version") != VERSION:
             raise TargetUnusable(
                 f"this epoch was staged in format {committable.get('version')!r} of another release of Onceward, and "
-                f"this one reads formats {READABLE}; start the release that staged it"
+                f"this one reads format {VERSION}; start the release that staged it"
             )
         apart = ("version", AFTER)
         fields: dict[str, Any] = {name: value for name, value in committable.items() if name not in apart}
