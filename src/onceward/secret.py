@@ -22,6 +22,7 @@ _REFERENCE: Final = re.compile(r"\$\{(env|file):([^}]+)\}")
 HIDDEN: Final = "***"
 _WORDS: Final = (
     r"pass(?:word|wd|phrase)|pwd|secret|token|credential|private[._-]?key|(?:access|api|account)[._-]?key|jaas"
+    r"|keystore[._-]key|key[._-]pem"
 )
 _TELLING: Final = re.compile(_WORDS, re.IGNORECASE)
 # name=value and name: value, as connection strings, options and error messages write them; a reference is none.

@@ -159,7 +159,7 @@ def _require_savepoints(home: Home, folder: Path) -> None:
     assert verify(inside).files == verify(outside).files
     assert [it.place.name for it in find(home)] == ["it"]
     unpack(outside, load(outside), home, "unpacked")
-    assert len(home.storage.walk("unpacked")) == len([it for it in outside.walk() if it.startswith("checkpoint/")])
+    assert len(home.storage.walk("unpacked")) == len([it for it in outside.walk("") if it.startswith("checkpoint/")])
     assert delete(inside)
     assert (find(home), home.storage.names("pins"), home.storage.walk("savepoints")) == ([], [], [])
 

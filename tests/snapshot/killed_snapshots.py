@@ -8,8 +8,7 @@ from pathlib import Path
 
 from onceward.errors import SnapshotDamaged
 from onceward.savepoint.place import Place
-from onceward.snapshot.deleting import delete
-from onceward.snapshot.manifest import load
+from onceward.snapshot.manifest import KIND, load
 from onceward.snapshot.verifying import verify
 from savepoint.killed import killed
 from snapshot.homes import Joined, taken, two
@@ -22,7 +21,7 @@ def main() -> None:
     for nth in range(1, 10_000, step):
         if what == "delete" and not place.exists():
             taken(folder, *homes)
-        if not killed((lambda: taken(folder, *homes)) if what == "create" else (lambda: delete(place)), nth):
+        if not killed((lambda: taken(folder, *homes)) if what == "create" else (lambda: KIND.delete(place)), nth):
             break
         count += 1
         judge_creation(folder, place, homes) if what == "create" else judge_deletion(place)
@@ -35,9 +34,9 @@ def judge_creation(folder: Path, place: Place, homes: tuple[Joined, ...]) -> Non
     """Absent or whole; and the next one clears what is left."""
     if place.exists():
         verify(*load(place.location))
-        delete(place)
+        KIND.delete(place)
     taken(folder, *homes, to=folder / "after")
-    delete(Place.at(folder / "after"))
+    KIND.delete(Place.at(folder / "after"))
     left = [it.name for it in folder.iterdir() if it.name != "homes"]
     left += [it.name for home in homes for it in (home.path / "pins").iterdir()]
     torn = [it for it in left if it.startswith(".") and (".json." in it or ".owner." in it)]  # was being written
@@ -51,7 +50,7 @@ def judge_deletion(place: Place) -> None:
     elif place.half_deleted.exists():
         assert all("interrupted" in told(found) for found in (place, place.half_deleted))
     if place.exists() or place.half_deleted.exists():
-        delete(place)
+        KIND.delete(place)
     assert not place.exists()
     assert not place.half_deleted.exists()
 

@@ -7,13 +7,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from epoch.test_regular_file import STRANGE
 from onceward.epoch.ledger import SinkEntry
 from onceward.epoch.sealed import seal
 from onceward.errors import InvalidName, SnapshotDamaged, SnapshotUnusable
 from onceward.savepoint.manifest import load as load_savepoint
 from onceward.savepoint.place import Place
-from onceward.snapshot.deleting import delete
-from onceward.snapshot.manifest import Member, OnItsWay, Snapshot, load
+from onceward.snapshot.manifest import KIND, Member, OnItsWay, Snapshot, load
 from onceward.snapshot.verifying import verify
 from snapshot.homes import KAFKA, Joined, id_of, taken, two
 
@@ -83,6 +83,30 @@ def test_every_damage_to_every_kind_of_file_is_named(copy: Path, name: str, dama
     """D5, E9."""
     damage(copy / name)
     with pytest.raises(SnapshotDamaged, match=name.split("/", 2)[2]):
+        read(copy)
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("strange", STRANGE)
+@pytest.mark.parametrize("name", [*KINDS, "snapshot.json"])
+def test_what_is_put_in_the_place_of_a_file_is_named_and_not_read(
+    copy: Path, name: str, strange: Callable[[Path], None]
+) -> None:
+    """J5, D5: a pipe would be waited at for ever; a link may lead to a file of ours with just these bytes."""
+    (copy / name).unlink()
+    strange(copy / name)
+    inside = name.removeprefix("pipelines/first/").removeprefix("pipelines/second/")
+    with pytest.raises(SnapshotDamaged, match=f"{inside}:? is a link, a pipe or a device, and no file"):
+        read(copy)
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("strange", STRANGE)
+@pytest.mark.parametrize("name", ["more", "pipelines/more", "pipelines/first/more", "pipelines/first/checkpoint/more"])
+def test_what_is_no_file_and_not_of_it_is_named(copy: Path, name: str, strange: Callable[[Path], None]) -> None:
+    """J5, D5."""
+    strange(copy / name)
+    with pytest.raises(SnapshotDamaged, match=f"{name.removeprefix('pipelines/first/')} is not of it"):
         read(copy)
 
 
@@ -265,11 +289,11 @@ def test_an_epoch_without_a_vote_is_believed_what_the_next_one_said(tmp_path: Pa
 class TestDeleting:
     def test_takes_all_of_it_and_nothing_else(self, copy: Path, original: Path) -> None:
         """D5."""
-        delete(Place.at(copy))
+        KIND.delete(Place.at(copy))
         assert list(copy.parent.iterdir()) == []
         read(original)
         with pytest.raises(SnapshotUnusable, match="there is no snapshot"):
-            delete(Place.at(copy))
+            KIND.delete(Place.at(copy))
 
     @pytest.mark.parametrize("name", ["notes.txt", ".git/config", "pipelines.py"])
     def test_leaves_what_holds_something_of_others(self, copy: Path, name: str) -> None:
@@ -277,7 +301,7 @@ class TestDeleting:
         (copy / name).parent.mkdir(exist_ok=True)
         (copy / name).write_text("mine")
         with pytest.raises(SnapshotUnusable, match=f"it holds {name.partition('/')[0]}, which no snapshot has"):
-            delete(Place.at(copy))
+            KIND.delete(Place.at(copy))
         assert (copy / name).exists()
 
     @pytest.mark.parametrize("made", [(), ("pipelines/mine.py",)])
@@ -287,7 +311,7 @@ class TestDeleting:
         for name in made:
             (tmp_path / "project" / name).write_text("mine")
         with pytest.raises(SnapshotUnusable, match=r"is not deleted: it has no snapshot\.json"):
-            delete(Place.at(tmp_path / "project"))
+            KIND.delete(Place.at(tmp_path / "project"))
         assert (tmp_path / "project" / "pipelines").exists()
 
     def test_leaves_what_only_has_such_a_name(self, tmp_path: Path) -> None:
@@ -296,18 +320,18 @@ class TestDeleting:
         (tmp_path / "it.deleted" / "mine").write_text("mine")
         for name in ("it", "it.deleted"):
             with pytest.raises(SnapshotUnusable, match="it holds mine, which no snapshot has"):
-                delete(Place.at(tmp_path / name))
+                KIND.delete(Place.at(tmp_path / name))
 
     def test_finishes_an_older_one_and_takes_the_new_one_of_that_name_too(self, copy: Path) -> None:
         """D5."""
         shutil.copytree(copy, copy.with_name("it.deleted"))
-        delete(Place.at(copy))
+        KIND.delete(Place.at(copy))
         assert list(copy.parent.iterdir()) == []
 
     def test_of_what_is_half_deleted_leaves_a_new_one_of_that_name(self, copy: Path) -> None:
         """D5: only what was named goes."""
         shutil.copytree(copy, copy.with_name("it.deleted"))
-        delete(Place.at(copy.with_name("it.deleted")))
+        KIND.delete(Place.at(copy.with_name("it.deleted")))
         read(copy)
 
 

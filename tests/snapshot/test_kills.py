@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from onceward import crashpoints
-from onceward.snapshot.deleting import delete
-from onceward.snapshot.manifest import load
+from onceward.snapshot.manifest import KIND, load
 from onceward.snapshot.verifying import verify
 from snapshot.homes import taken, two
 
@@ -84,5 +83,5 @@ def test_a_deletion_that_was_interrupted_later_is_finished_too(tmp_path: Path) -
     place, _ = taken(tmp_path, *two(tmp_path / "homes"))
     half = Path(place.location).rename(f"{place.location}.deleted")
     (half / "snapshot.json").unlink()
-    delete(place)
+    KIND.delete(place)
     assert not half.exists()

@@ -191,8 +191,9 @@ def test_an_aborted_try_between_two_sources_of_a_reader_does_no_harm(tmp_path: P
     first.epoch(2)
     (first.home.checkpoint / "commits/2").unlink()  # its output is known, its state is not complete
     texts = [f'{{"{first.topic}":{{"0":{position}}}}}' for position in (5, quickest)]
-    second = Joined(tmp_path / "homes", "second").reads_topics(**first.boundaries.ids).epoch(0, positions=texts)
-    second.put("offsets/0", "\n".join(["v1", "{}", *texts]))
+    plan = "\n".join(["v1", "{}", *texts])
+    second = Joined(tmp_path / "homes", "second").reads_topics(**first.boundaries.ids)
+    second.epoch(0, positions=texts, plan=plan).put("offsets/0", plan)
     place, snapshot = taken(tmp_path, first.home, second)
     assert snapshot.channels[0].ranges == [(0, 5, quickest)]
     verify(place, snapshot, first.wire)

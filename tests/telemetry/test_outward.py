@@ -360,6 +360,8 @@ class TestKnownSecrets:
     def test_without_a_list_telling_names_are_taken(self) -> None:
         secret.remember({"s3.secret-access-key": "of-the-lake", "uri": "http://catalog"})
         assert secret.without_secrets("of-the-lake http://catalog") == "*** http://catalog"
+        secret.remember({"kafka.ssl.keystore.key": "BEGIN-KEY-7", "kafka.ssl.keystore.type": "PEM-or-so"})
+        assert secret.without_secrets("BEGIN-KEY-7 PEM-or-so") == "*** PEM-or-so"
 
     @pytest.mark.parametrize("value", ['qu"ote-in-it', "back\\slash-in-it", "gehe\u00efm-wort", "tab\tin-it"])
     def test_one_is_hidden_in_a_text_that_is_json(self, value: str) -> None:

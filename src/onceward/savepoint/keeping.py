@@ -23,7 +23,9 @@ class Found:
 def find(home: Home) -> list[Found]:
     """Oldest epoch first; what cannot be read comes last."""
     found = [_look(Place.within(home, name)) for name in home.storage.names(SAVEPOINTS)]
-    return sorted(found, key=_order)
+    return sorted(
+        found, key=lambda it: (it.savepoint is None, it.savepoint.created_at if it.savepoint else "", it.place.name)
+    )
 
 
 def _look(place: Place) -> Found:
@@ -31,7 +33,3 @@ def _look(place: Place) -> Found:
         return Found(place, load(place))
     except (SavepointDamaged, SavepointUnusable) as error:
         return Found(place, None, str(error))
-
-
-def _order(found: Found) -> tuple[bool, str, str]:
-    return (found.savepoint is None, found.savepoint.created_at if found.savepoint else "", found.place.name)

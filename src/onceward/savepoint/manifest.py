@@ -16,7 +16,7 @@ FORMAT: Final = 1
 FILE: Final = "savepoint.json"
 CHECKPOINT: Final = "checkpoint"
 KIND: Final = Kind(word="savepoint", file=FILE, inside=CHECKPOINT, damaged=SavepointDamaged, unusable=SavepointUnusable)
-_SHA256: Final = re.compile(r"[0-9a-f]{64}")
+SHA256: Final = re.compile(r"[0-9a-f]{64}")
 
 
 class FileFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,4 +75,4 @@ def _is_ours(name: str, facts: FileFacts) -> bool:
     """A manifest may come from anywhere: no name may lead out of the directory."""
     path = PurePosixPath(name)
     inside = str(path) == name and len(path.parts) > 1 and path.parts[0] == CHECKPOINT
-    return inside and ".." not in path.parts and facts.size >= 0 and bool(_SHA256.fullmatch(facts.sha256))
+    return inside and ".." not in path.parts and facts.size >= 0 and bool(SHA256.fullmatch(facts.sha256))

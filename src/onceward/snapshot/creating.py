@@ -14,24 +14,21 @@ from pathlib import Path
 from typing import Final
 
 from onceward import crashpoints
-from onceward.epoch import regular_file
 from onceward.epoch.home import Home
-from onceward.epoch.sealed import seal, unseal
-from onceward.epoch.term import FORMAT as HOLDER_FORMAT
-from onceward.epoch.term import Holder
-from onceward.errors import ConfigurationError, OncewardError, SnapshotUnusable
-from onceward.holding import is_gone, this_process
+from onceward.epoch.sealed import seal
+from onceward.errors import ConfigurationError, SnapshotUnusable
+from onceward.holding import is_abandoned, this_process
 from onceward.savepoint.creating import Saving, clear_leftovers, saving
 from onceward.savepoint.manifest import FILE as SAVEPOINT_FILE
 from onceward.savepoint.needed import NotThere
 from onceward.savepoint.place import Place, require_savepoint_name
 from onceward.snapshot.cut import Channel, Epoch, NoCut, consistent_cut, on_its_way
 from onceward.snapshot.histories import Observed, channels, observe, require_apart, require_named, require_told
-from onceward.snapshot.manifest import FILE, PIPELINES, Member, OnItsWay, Snapshot, checksum, savepoint_of
+from onceward.snapshot.manifest import FILE, KIND, PIPELINES, Member, OnItsWay, Snapshot, checksum, savepoint_of
 
 PATIENCE_S: Final = 60.0  # a producer that was just killed comes back, records its epoch, and then there is a cut
 AGAIN_S: Final = 0.1
-_OWNER: Final = re.compile(r"\.snapshot-(?P<id>[0-9a-f]{32})\.owner")
+_OWNER: Final = re.compile(r"\.snapshot-[0-9a-f]{32}\.owner")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +54,7 @@ def create(
     """A snapshot of the pipelines that live in these homes, in a local directory that is not there yet."""
     target = Place.at(to)
     require_savepoint_name(target.name)
-    _require_free(target)
+    KIND.require_free(target)
     if not homes:
         raise ConfigurationError("name the homes of the pipelines that the snapshot is to hold")
     for home in homes:
@@ -76,7 +73,7 @@ def create(
                 else:
                     crashpoints.reach("snapshot-pinned")
                     snapshot = _write(chosen, under_way, partial, identity, now)
-                    _put_in_place(partial, target)
+                    KIND.put_in_place(partial, target)
                     return target, snapshot
             if clock() > until:
                 raise SnapshotUnusable(
@@ -134,70 +131,40 @@ def _write(
         )
     crashpoints.reach("snapshot-copied")
     snapshot = Snapshot(id=identity, created_at=now(), members=members, channels=_states(chosen))
-    partial.around.replace(f"{partial.name}/{FILE}", seal(snapshot))
-    partial.around.settle(partial.name)
+    partial.replace(FILE, seal(snapshot))
+    partial.settle("")
     crashpoints.reach("snapshot-sealed")
     return snapshot
 
 
 def _states(chosen: Chosen) -> list[OnItsWay]:
-    found = []
-    for channel in chosen.channels:
-        producer = chosen.observed[channel.producer].history
-        ranges = on_its_way(channel, producer, chosen.epochs[channel.producer], chosen.epochs[channel.consumer])
-        found.append(
-            OnItsWay(
-                topic=channel.topic,
-                topic_id=channel.topic_id,
-                producer=channel.producer,
-                consumer=channel.consumer,
-                ranges=[(it.partition, it.start, it.end) for it in ranges],
-            )
+    observed, epochs = chosen.observed, chosen.epochs
+    return [
+        OnItsWay(
+            topic=it.topic,
+            topic_id=it.topic_id,
+            producer=it.producer,
+            consumer=it.consumer,
+            ranges=[*on_its_way(it, observed[it.producer].history, epochs[it.producer], epochs[it.consumer])],
         )
-    return found
+        for it in chosen.channels
+    ]
 
 
 @contextmanager
 def _unfinished(target: Place, identity: str) -> Iterator[Place]:
     """A hidden directory beside the target, and who is at work there; what those have left that are gone goes first."""
+    around = target.around
     for file in Path(target.location).parent.glob(".snapshot-*.owner"):
-        if (found := _OWNER.fullmatch(file.name)) is not None and _is_abandoned(file):
-            target.around.clear(_partial(found["id"]))
-            file.unlink(missing_ok=True)
-    partial, owner = target.beside(_partial(identity)), f".snapshot-{identity}.owner"
-    partial.around.replace(owner, seal(this_process(identity, 0)))
+        if _OWNER.fullmatch(file.name) and is_abandoned(file):
+            around.clear(f"{file.stem}.partial")
+            around.remove(file.name)
+    partial, owner = target.beside(f".snapshot-{identity}.partial"), f".snapshot-{identity}.owner"
+    around.replace(owner, seal(this_process(identity, 0)))
     try:
-        partial.around.make(partial.name)
-        partial.around.make(f"{partial.name}/{PIPELINES}")
+        around.make(partial.name)
+        partial.make(PIPELINES)
         yield partial
     finally:
-        partial.around.clear(partial.name)
-        partial.around.remove(owner)
-
-
-def _partial(identity: str) -> str:
-    return f".snapshot-{identity}.partial"
-
-
-def _is_abandoned(owner: Path) -> bool:
-    """Its process ran on this machine, and is gone. What is another machine's, or nobody's, is left alone."""
-    try:
-        return is_gone(unseal(regular_file.whole(owner), Holder, owner.name, HOLDER_FORMAT))
-    except (OncewardError, FileNotFoundError):  # gone just now
-        return False
-
-
-def _require_free(place: Place) -> None:
-    if place.exists():
-        raise SnapshotUnusable(f"{place.location} is there already; a snapshot replaces nothing: choose another name")
-
-
-def _put_in_place(partial: Place, target: Place) -> None:
-    _require_free(target)
-    try:
-        moved = partial.around.move(partial.name, target.name)
-    except OSError:
-        _require_free(target)
-        raise
-    if not moved:
-        raise SnapshotUnusable(f"{partial.location} is gone: somebody has cleared the unfinished snapshot")
+        around.clear(partial.name)
+        around.remove(owner)

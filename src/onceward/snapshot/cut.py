@@ -10,6 +10,7 @@ state.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from onceward.epoch.outcome import Span, TopicPartition
 
@@ -69,8 +70,7 @@ class Channel:
     consumer: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Range:
+class Range(NamedTuple):
     """What is on its way in one partition: from the consumer's position to the producer's boundary."""
 
     partition: int

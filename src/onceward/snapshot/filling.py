@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, SparkSession
 
+from onceward.epoch.checkpoint import as_text
 from onceward.epoch.contract import EpochContext, Guarantee, Owner
 from onceward.epoch.coordinator import Attempted, Coordinator
 from onceward.epoch.outcome import Outcome, TopicPartition
@@ -169,11 +170,14 @@ class Filling:
         columns = "key binary, value binary, headers array<struct<key:string,value:binary>>, topic string"
         if not wanted:
             return self.spark.createDataFrame([], f"{columns}, partition int, timestamp timestamp")
+        partitions: dict[str, list[int]] = {}
+        for it in wanted:
+            partitions.setdefault(it.place.topic, []).append(it.place.partition)
         options = {
             **{name: value for name, value in self.source.items() if name.startswith("kafka.")},
-            "assign": _by_topic({it.place: None for it in wanted}),
-            "startingOffsets": _by_topic({it.place: it.start for it in wanted}),
-            "endingOffsets": _by_topic({it.place: it.end for it in wanted}),
+            "assign": json.dumps(partitions),
+            "startingOffsets": as_text({it.place: it.start for it in wanted}),
+            "endingOffsets": as_text({it.place: it.end for it in wanted}),
             "includeHeaders": "true",
             "kafka.isolation.level": "read_committed",
             "failOnDataLoss": "true",
@@ -199,15 +203,3 @@ def _begins(batches: Sequence[BatchHeader]) -> int:
     data = [batch for batch in batches if not batch.is_control]
     newest = max((batch.producer_epoch for batch in data), default=0)
     return min((batch.base_offset for batch in data if batch.producer_epoch == newest), default=0)
-
-
-def _by_topic(values: Mapping[TopicPartition, int | None]) -> str:
-    """Spark's JSON: offsets by topic and partition, or lists of partitions."""
-    offsets: dict[str, dict[str, int]] = {}
-    lists: dict[str, list[int]] = {}
-    for place, value in values.items():
-        if value is None:
-            lists.setdefault(place.topic, []).append(place.partition)
-        else:
-            offsets.setdefault(place.topic, {})[str(place.partition)] = value
-    return json.dumps(offsets or lists)

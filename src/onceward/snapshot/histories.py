@@ -1,6 +1,6 @@
 """What the homes of running pipelines say about their last epochs, and which topics join them."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -81,7 +81,7 @@ def boundaries_of(entries: list[Entry]) -> dict[int, dict[TopicPartition, tuple[
     return found
 
 
-def require_apart(observed: Iterable[Observed]) -> None:
+def require_apart(observed: Sequence[Observed]) -> None:
     """Each pipeline once; each topic with one writer among them, or nobody could tell whose records are whose."""
     homes: dict[str, str] = {}
     writers: dict[str, str] = {}
@@ -100,14 +100,13 @@ def require_apart(observed: Iterable[Observed]) -> None:
                 )
 
 
-def require_named(observed: Iterable[Observed]) -> None:
+def require_named(observed: Sequence[Observed]) -> None:
     """A topic that one writes and another will read by a pattern, perhaps has not met yet: what is there is on its way.
 
     Nobody could tell from which offset on, so such a snapshot would lose it.
     """
-    known = list(observed)
-    for reader in known:
-        for writer in known:
+    for reader in observed:
+        for writer in observed:
             for pattern, topic in ((it, topic) for it in reader.patterns for topic in sorted(writer.writes)):
                 if matches(pattern, topic):
                     raise SnapshotUnusable(
@@ -129,14 +128,13 @@ def require_told(one: Observed) -> None:
         )
 
 
-def channels(observed: Iterable[Observed]) -> list[Channel]:
+def channels(observed: Sequence[Observed]) -> list[Channel]:
     """Every topic that one of them writes and one of them reads."""
-    known = list(observed)
     return [
         Channel(topic=topic, topic_id=number, producer=producer.name, consumer=consumer.name)
-        for producer in known
+        for producer in observed
         for topic, number in sorted(producer.writes.items())
-        for consumer in known
+        for consumer in observed
         if are_joined(topic, number, consumer.reads)
     ]
 

@@ -1,7 +1,6 @@
 """A snapshot's first file: the epoch of each pipeline, and what was on its way between them."""
 
 import hashlib
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
@@ -9,16 +8,15 @@ from typing import Final
 import msgspec
 
 from onceward.epoch.home import require_name
-from onceward.epoch.regular_file import NoRegularFile
-from onceward.epoch.sealed import unseal
-from onceward.errors import HomeMismatch, InvalidName, LedgerCorrupt, SnapshotDamaged, SnapshotUnusable
-from onceward.savepoint.place import HALF_DELETED, Place
+from onceward.errors import InvalidName, SnapshotDamaged, SnapshotUnusable
+from onceward.savepoint.kind import Kind
+from onceward.savepoint.manifest import SHA256
+from onceward.savepoint.place import Place
 
 FORMAT: Final = 1
 FILE: Final = "snapshot.json"
 PIPELINES: Final = "pipelines"
-PARTS: Final = frozenset({FILE, PIPELINES})
-_SHA256: Final = re.compile(r"[0-9a-f]{64}")
+KIND: Final = Kind(word="snapshot", file=FILE, inside=PIPELINES, damaged=SnapshotDamaged, unusable=SnapshotUnusable)
 
 
 class Member(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,21 +59,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
 def load(path: str | Path) -> tuple[Place, Snapshot]:
     """Checked as far as the file itself goes; a manifest may come from anywhere."""
     place = Place.at(path)
-    try:
-        data = place.read(FILE)
-    except NoRegularFile as error:
-        raise SnapshotDamaged(f"{place.name_of(FILE)} {error.strerror}") from error
-    if data is None or place.is_half_deleted:
-        raise _missing(place)
-    try:
-        found = unseal(data, Snapshot, place.name_of(FILE), FORMAT)
-    except LedgerCorrupt as error:
-        raise SnapshotDamaged(
-            f"{place.name_of(FILE)} is damaged: its checksum does not match, or it is of something else "
-            f"({len(data)} bytes). Use another snapshot, or a copy of this one."
-        ) from error
-    except HomeMismatch as error:
-        raise SnapshotUnusable(str(error)) from error
+    found = KIND.load(place, Snapshot, FORMAT)
     _require_sound(place, found)
     return place, found
 
@@ -89,20 +73,6 @@ def checksum(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def _missing(place: Place) -> SnapshotDamaged | SnapshotUnusable:
-    whole = place.beside(place.name.removesuffix(HALF_DELETED))
-    if whole.half_deleted.exists():
-        return SnapshotDamaged(
-            f"the deletion of {whole.location} was interrupted ({whole.half_deleted.location} is left); finish it: "
-            f"onceward snapshot delete {whole.location}"
-        )
-    if not place.exists():
-        return SnapshotUnusable(f"there is no snapshot {place.location}")
-    if place.names() and set(place.names()) <= PARTS:
-        return SnapshotDamaged(f"{place.name_of(FILE)} is missing: removed, or the copy of a snapshot is incomplete")
-    return SnapshotUnusable(f"{place.location} is no snapshot: it has no {FILE}")
-
-
 def _require_sound(place: Place, found: Snapshot) -> None:
     names = [member.pipeline for member in found.members]
     try:
@@ -110,7 +80,7 @@ def _require_sound(place: Place, found: Snapshot) -> None:
             require_name(name)  # it is a directory's name
     except InvalidName as error:
         raise SnapshotDamaged(f"{place.name_of(FILE)} names a pipeline that there cannot be: {error}") from error
-    if not names or len(set(names)) < len(names) or not all(_SHA256.fullmatch(it.sha256) for it in found.members):
+    if not names or len(set(names)) < len(names) or not all(SHA256.fullmatch(it.sha256) for it in found.members):
         raise SnapshotDamaged(f"{place.name_of(FILE)} contradicts itself: it was altered")
     writes = {member.pipeline: member.writes for member in found.members}
     channels = [(channel.topic, channel.producer, channel.consumer) for channel in found.channels]

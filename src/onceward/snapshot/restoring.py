@@ -10,12 +10,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from pyspark.sql import SparkSession
 
 from onceward import crashpoints
-from onceward.epoch.checkpoint import kafka_positions
+from onceward.epoch.checkpoint import kafka_positions, offsets_of
 from onceward.epoch.home import require_name
 from onceward.epoch.outcome import TopicPartition
 from onceward.errors import SavepointOutdated, SnapshotUnusable
@@ -28,12 +27,9 @@ from onceward.savepoint.manifest import Savepoint
 from onceward.savepoint.place import Place
 from onceward.sinks.kafka import KafkaSink
 from onceward.snapshot.filling import Filling, Positions, ranges
-from onceward.snapshot.manifest import Snapshot, savepoint_of
+from onceward.snapshot.manifest import Member, Snapshot, savepoint_of
 from onceward.snapshot.rewriting import rewrite
 from onceward.snapshot.verifying import verify
-
-if TYPE_CHECKING:
-    from onceward.snapshot.manifest import Member
 
 
 def copy_of(snapshot: Snapshot, prefix: str) -> Copy:
@@ -174,12 +170,12 @@ def require_members(snapshot: Snapshot, pipelines: Sequence[Pipeline]) -> list[P
 def _all_positions(saved: Savepoint) -> dict[TopicPartition, set[int]]:
     found: dict[TopicPartition, set[int]] = {}
     for text in saved.entry.positions:
-        for place, offset in kafka_positions([text]).items():
+        for place, offset in offsets_of(text).items():
             found.setdefault(place, set()).add(offset)
     return found
 
 
-def _kafka_sink(pipeline: Pipeline, member: "Member") -> KafkaSink:
+def _kafka_sink(pipeline: Pipeline, member: Member) -> KafkaSink:
     for sink in pipeline.sinks.values():
         if isinstance(sink, KafkaSink):
             return sink

@@ -11,7 +11,6 @@ import msgspec
 from onceward.epoch import query_shape
 from onceward.epoch.checkpoint import NOTES, as_text, offsets_of
 from onceward.epoch.outcome import TopicPartition
-from onceward.epoch.query_shape import QueryShape
 from onceward.epoch.sealed import seal
 from onceward.epoch.source_topics import FILE as SOURCES
 from onceward.errors import SnapshotDamaged
@@ -28,23 +27,22 @@ def rewrite(
 ) -> Place:
     """Another savepoint, of the same epoch and state, that reads the copy's topics."""
     shutil.copytree(place.location, target)
-    before = f"{CHECKPOINT}/offsets/{savepoint.epoch - 1}"
-    changed: dict[str, str] = {}
+    logs, sources = f"{CHECKPOINT}/offsets/", f"{CHECKPOINT}/sources/"
+    shape_note, source_note = f"{CHECKPOINT}/{NOTES}/{query_shape.FILE}", f"{CHECKPOINT}/{NOTES}/{SOURCES}"
+    written = {}
     for name in savepoint.files:
-        path = target / name
-        if name.startswith((f"{CHECKPOINT}/offsets/", f"{CHECKPOINT}/sources/")):
-            is_past = name == before or name.startswith(f"{CHECKPOINT}/sources/")
-            changed[name] = _lines(path.read_bytes().decode("utf-8"), renamed, positions, is_past=is_past)
-    shape = _shape(savepoint.shape, renamed)
-    plan = changed[f"{CHECKPOINT}/offsets/{savepoint.epoch}"]
+        if name.startswith((logs, sources)):
+            lines = (target / name).read_bytes().decode("utf-8").splitlines(keepends=True)
+            is_past = name == f"{logs}{savepoint.epoch - 1}" or name.startswith(sources)
+            written[name] = "".join(_line(it, renamed, positions, is_past=is_past) for it in lines).encode()
+    plan = written[f"{logs}{savepoint.epoch}"].decode()
     entry = msgspec.structs.replace(savepoint.entry, plan=plan, positions=plan.splitlines()[2:])
-    files = {name: facts for name, facts in savepoint.files.items() if name != f"{CHECKPOINT}/{NOTES}/{SOURCES}"}
-    (target / CHECKPOINT / NOTES / SOURCES).unlink(
-        missing_ok=True
-    )  # the copy's topics have other ids, which its start notes
-    written = {name: text.encode() for name, text in changed.items()}
-    if f"{CHECKPOINT}/{NOTES}/{query_shape.FILE}" in files:
-        written[f"{CHECKPOINT}/{NOTES}/{query_shape.FILE}"] = seal(shape)
+    told = [_source(source, renamed) for source in savepoint.shape.sources]
+    shape = msgspec.structs.replace(savepoint.shape, sources=told)
+    files = {name: facts for name, facts in savepoint.files.items() if name != source_note}
+    (target / source_note).unlink(missing_ok=True)  # the copy's topics have other ids, which its start notes
+    if shape_note in files:
+        written[shape_note] = seal(shape)
     for name, data in written.items():
         (target / name).write_bytes(data)
         files[name] = FileFacts(size=len(data), sha256=checksum(data))
@@ -53,12 +51,8 @@ def rewrite(
     return Place.at(target)
 
 
-def _lines(text: str, renamed: Callable[[str], str], positions: Positions, *, is_past: bool) -> str:
-    """An entry of Spark's: lines, of which those that hold a Kafka source's offsets are JSON by topic and partition."""
-    return "".join(_line(line, renamed, positions, is_past=is_past) for line in text.splitlines(keepends=True))
-
-
 def _line(line: str, renamed: Callable[[str], str], positions: Positions, *, is_past: bool) -> str:
+    """Of an entry of Spark's, where those with a Kafka source's offsets are JSON by topic and partition."""
     found, offsets = {}, offsets_of(line)
     for place, offset in offsets.items():
         there, at = TopicPartition(renamed(place.topic), place.partition), offset
@@ -70,10 +64,6 @@ def _line(line: str, renamed: Callable[[str], str], positions: Positions, *, is_
             at = positions[place][offset]
         found[there] = at
     return line if found == offsets else as_text(found) + line[len(line.rstrip("\n")) :]
-
-
-def _shape(shape: QueryShape, renamed: Callable[[str], str]) -> QueryShape:
-    return msgspec.structs.replace(shape, sources=[_source(source, renamed) for source in shape.sources])
 
 
 def _source(source: str, renamed: Callable[[str], str]) -> str:

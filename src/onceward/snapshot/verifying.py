@@ -1,7 +1,6 @@
 """Whether a snapshot is what it says: its files, what they say of each other, and the topics themselves."""
 
 from collections.abc import Mapping
-from typing import Any
 
 from onceward.epoch.checkpoint import NOTES, kafka_positions
 from onceward.epoch.outcome import TopicPartition
@@ -17,8 +16,8 @@ from onceward.savepoint.manifest import FILE as SAVEPOINT_FILE
 from onceward.savepoint.place import Place
 from onceward.savepoint.verifying import verify as verify_savepoint
 from onceward.sinks.kafka.boundaries import boundaries_in, topic_ids_in
-from onceward.snapshot.histories import are_joined
-from onceward.snapshot.manifest import FILE, PARTS, PIPELINES, OnItsWay, Snapshot, checksum, savepoint_of
+from onceward.snapshot.histories import are_joined, vote_of
+from onceward.snapshot.manifest import FILE, PIPELINES, OnItsWay, Snapshot, checksum, savepoint_of
 
 
 def verify(place: Place, snapshot: Snapshot, wire: Wire | None = None) -> dict[str, Savepoint]:
@@ -53,8 +52,8 @@ def verify(place: Place, snapshot: Snapshot, wire: Wire | None = None) -> dict[s
 def _strange(place: Place, snapshot: Snapshot) -> list[str]:
     """What is inside of a savepoint is told with it."""
     ours = {member.pipeline for member in snapshot.members}
-    names = {FILE, *place.walk(), *place.names()} - PARTS
-    names |= {f"{PIPELINES}/{name}" for name in place.around.names(f"{place.name}/{PIPELINES}")}
+    names = {*place.walk(""), *place.names("")} - {FILE, PIPELINES}
+    names |= {f"{PIPELINES}/{name}" for name in place.names(PIPELINES)}
     parts = (name.split("/") for name in sorted(names))
     return ["/".join(found) for found in parts if not (found[0] == PIPELINES and len(found) > 1 and found[1] in ours)]
 
@@ -64,7 +63,7 @@ def _left_out(place: Place, snapshot: Snapshot, savepoints: Mapping[str, Savepoi
     told = {(channel.topic, channel.producer, channel.consumer) for channel in snapshot.channels}
     wrong = []
     for producer in snapshot.members:
-        unknown = topic_ids_in(_vote(savepoints[producer.pipeline])).items() - producer.writes.items()
+        unknown = topic_ids_in(vote_of(savepoints[producer.pipeline].entry)).items() - producer.writes.items()
         wrong += [
             f"nothing is said of topic {topic!r}, which {producer.pipeline} writes" for topic, _ in sorted(unknown)
         ]
@@ -84,7 +83,7 @@ def _contradictions(channel: OnItsWay, savepoints: Mapping[str, Savepoint]) -> l
     """Positions and boundaries are in the savepoints too, each with a checksum of its own."""
     reads = kafka_positions(savepoints[channel.consumer].entry.positions)
     furthest = kafka_positions(savepoints[channel.consumer].entry.positions, max)
-    stood = boundaries_in(_vote(savepoints[channel.producer]))
+    stood = boundaries_in(vote_of(savepoints[channel.producer].entry))
     wrong = []
     for partition, start, end in channel.ranges:
         place = TopicPartition(channel.topic, partition)
@@ -124,7 +123,7 @@ def in_the_topics(channel: OnItsWay, savepoints: Mapping[str, Savepoint], wire: 
 
 def _straddling(channel: OnItsWay, saved: Savepoint, place: TopicPartition, begins: int, wire: Wire) -> list[str]:
     start, end = next((since, upto) for partition, since, upto in channel.ranges if partition == place.partition)
-    vote = _vote(saved)
+    vote = vote_of(saved.entry)
     if "producer_id" not in vote:  # a replayed epoch: its transaction is not known by name
         return []
     mine = int(vote["producer_id"]), int(vote["producer_epoch"])
@@ -153,8 +152,3 @@ def _straddling(channel: OnItsWay, saved: Savepoint, place: TopicPartition, begi
             )
         is_past = is_past or (batch.base_offset >= end and is_later)
     return wrong + pending
-
-
-def _vote(saved: Savepoint) -> Mapping[str, Any]:
-    part = saved.entry.sinks.get(saved.entry.decider or "")
-    return part.committable if part is not None else {}
