@@ -296,7 +296,7 @@ class TestRealProcesses:
         def refuses(pid: int, number: int) -> None:
             raise PermissionError(pid, number)
 
-        monkeypatch.setattr(processes.os, "kill", refuses)
+        monkeypatch.setattr(os, "kill", refuses)
         assert not is_gone(this_process("p", 1))
 
     def test_a_process_of_another_machine_is_never_known_to_be_dead(self) -> None:

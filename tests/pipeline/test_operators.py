@@ -23,7 +23,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
 import onceward as ow
-from onceward.pipeline.rewriting import PARTITIONS
+from onceward.epoch.state_files import PARTITIONS
 from onceward.pipeline.state import Backend, settings_of
 from support import outputs
 from support.runs import crash, run
