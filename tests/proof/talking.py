@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from kafka.protocol.consumer import OffsetFetchRequest
+from kafka.protocol.consumer import OffsetCommitRequest, OffsetFetchRequest
 from kafka.protocol.producer import EndTxnRequest, InitProducerIdRequest, ProduceRequest, TxnOffsetCommitRequest
 
 from onceward.kafka.records import Columns, Compression, encode, stamp
@@ -25,13 +25,14 @@ class Talk:
     def __init__(self, name: str, topic: str) -> None:
         self.name, self.topic = name, topic
         self.lines: list[tuple[Any, ...]] = []
+        self.transactional_id: str | None = name  # None: without a transaction
         self._ids: dict[int, str] = {-1: "none"}
 
     def init(self, expected: Identity | None = None, timeout_ms: int = 60_000) -> Identity:
         pid, epoch = expected or (-1, -1)
         request = InitProducerIdRequest(
-            transactional_id=self.name, transaction_timeout_ms=timeout_ms, producer_id=pid, producer_epoch=epoch,
-            enable2_pc=False, keep_prepared_txn=False,
+            transactional_id=self.transactional_id, transaction_timeout_ms=timeout_ms, producer_id=pid,
+            producer_epoch=epoch, enable2_pc=False, keep_prepared_txn=False,
         )  # fmt: skip
         answer = self._settled(lambda: self.ask(request, TRANSACTION), lambda found: found.error_code)
         identity = (answer.producer_id, answer.producer_epoch)
@@ -58,6 +59,19 @@ class Talk:
         )  # fmt: skip
         answer = self._settled(lambda: self.ask(request, GROUP), lambda found: found.topics[0].partitions[0].error_code)
         self.note("mark", answer.topics[0].partitions[0].error_code)
+
+    def commit(self, offset: int) -> None:
+        """The group's offset, without a transaction."""
+        topic = OffsetCommitRequest.OffsetCommitRequestTopic
+        part = topic.OffsetCommitRequestPartition(
+            partition_index=0, committed_offset=offset, committed_leader_epoch=-1, committed_metadata=""
+        )
+        request = OffsetCommitRequest(
+            group_id=self.name, generation_id_or_member_epoch=-1, member_id="", group_instance_id=None,
+            topics=[topic(name=self.topic, partitions=[part])], max_version=9,
+        )  # fmt: skip
+        answer = self._settled(lambda: self.ask(request, GROUP), lambda found: found.topics[0].partitions[0].error_code)
+        self.note("commit", answer.topics[0].partitions[0].error_code)
 
     def marker(self, *, wait: bool = True, some: bool = True) -> None:
         """The group's offset; without waiting, an open transaction shows as unstable.
@@ -149,11 +163,11 @@ class RealTalk(Talk):
         )
         payload = stamp(
             batch.payload, producer_id=identity[0], producer_epoch=identity[1], base_sequence=sequence,
-            transactional=True,
+            transactional=self.transactional_id is not None,
         )  # fmt: skip
         data = ProduceRequest.TopicProduceData
         request = ProduceRequest(
-            transactional_id=self.name,
+            transactional_id=self.transactional_id,
             acks=-1,
             timeout_ms=20_000,
             topic_data=[
@@ -189,7 +203,9 @@ class MemoryTalk(Talk):
         return carry_out(self.broker, request)
 
     def write(self, identity: Identity, partition: int, sequence: int, values: tuple[str, ...]) -> int:
-        return self.broker.produce(self.name, identity, (self.topic, partition), sequence, len(values), values)[0]
+        return self.broker.produce(
+            self.transactional_id, identity, (self.topic, partition), sequence, len(values), values
+        )[0]
 
     def visible(self, isolation: str) -> list[str]:
         self.broker.settle()

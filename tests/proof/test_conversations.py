@@ -205,7 +205,26 @@ def an_owner_that_asks_with_a_transaction_open(talk: Talk) -> None:
     talk.look()
 
 
+def producers_without_a_transaction(talk: Talk) -> None:
+    talk.transactional_id = None
+    first = talk.init()
+    talk.produce(first, 0, 0, "a", "b")
+    talk.look()
+    talk.produce(first, 0, 0, "a", "b")
+    talk.produce(first, 0, 3, "d")
+    talk.produce(first, 0, 2, "c")
+    second = talk.init()
+    talk.produce(second, 0, 0, "e")
+    talk.produce(first, 1, 0, "f")
+    talk.commit(4)
+    talk.marker()
+    talk.commit(6)
+    talk.marker()
+    talk.look()
+
+
 SCRIPTS: list[Script] = [
+    producers_without_a_transaction,
     two_epochs,
     the_marker_of_an_aborted_epoch_is_gone,
     an_end_that_is_repeated,

@@ -7,6 +7,7 @@ from random import Random
 
 import pytest
 
+from onceward.epoch.contract import Guarantee
 from onceward.proof.history import Ended, History
 from onceward.proof.planted import PLANTS
 from onceward.proof.simulation import fibres
@@ -15,6 +16,7 @@ from onceward.proof.simulation.engine import PARTITIONS
 from onceward.proof.simulation.exhaustive import FULL, MODELS, Bound, Visitor, visit_all
 from onceward.proof.simulation.model import Model
 from onceward.proof.simulation.patching import Patches
+from onceward.proof.simulation.people import People
 from onceward.proof.simulation.schedule import BY_NAME, FAULTS, SHAPES, Fault, Schedule, scheduled
 from onceward.proof.simulation.simulate import simulate
 from onceward.proof.simulation.store import TASKS
@@ -85,7 +87,7 @@ def test_the_model_has_two_tasks_two_partitions_and_three_epochs_and_the_full_bo
 
 @pytest.mark.parametrize(
     "plant",
-    ["commit-before-acknowledged", "prepared-not-written", "abort-after-unknown", "clean-up-in-doubt"],
+    ["identity-kept", "prepared-not-written", "abort-after-unknown", "clean-up-in-doubt"],
 )
 def test_the_search_finds_a_planted_bug_and_the_schedule_that_shows_it(plant: str) -> None:
     """G3: what the search found as a way through its model breaks the same promise as a plain schedule."""
@@ -136,7 +138,7 @@ def _end(history: History) -> str:
 
 def test_two_processes_find_the_same_as_one() -> None:
     """G2: also where a promise is broken, the lowest seed is the one that is reported."""
-    patches = PLANTS["zombie-abort"].patches
+    patches = PLANTS["slot-left-open"].patches
     one, two = (campaign(range(2_500), patches, jobs=jobs) for jobs in (1, 2))
     assert one == two
     assert one.violation is not None
@@ -160,6 +162,25 @@ def _long(run: object) -> bool:
 def test_a_story_tells_waiting_in_circles_once() -> None:
     lines = [f"{step:4d}  driver 1: {('send x', 'answer x', 'wait 0.5 s')[step % 3]}" for step in range(90)]
     assert len(condensed(lines)) == 4
+
+
+def test_who_does_not_know_the_last_sinks_starts_with_all_of_them() -> None:
+    """A driver that wrote down where its term begins, and died before anybody saw it run."""
+    people = People()
+    people.ended("ConfigurationError")
+    assert people.sinks is None
+    people.doors.sinks_of_last = lambda: frozenset({"kafka"})
+    people.ended("ConfigurationError")
+    assert people.sinks == {"kafka"}
+
+
+def test_records_that_were_passed_over_by_an_epoch_that_was_given_up_are_known() -> None:
+    """At-most-once: the ledger has no entry of it, what was begun says it."""
+    for step in range(150, 165):
+        faults = (Fault(13, "skip", 11), Fault(step, "kill"))
+        schedule = Schedule(42_537, BY_NAME["store"], faults, 2, guarantee=Guarantee.AT_MOST_ONCE, sources=2)
+        with quick():
+            assert simulate(schedule).violations == {}
 
 
 def test_faults_happen_where_the_schedule_says() -> None:

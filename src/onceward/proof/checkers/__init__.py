@@ -38,6 +38,12 @@ OF_WEAKER: Final[Mapping[Guarantee, frozenset[str]]] = {  # what those who promi
 }
 
 
+def together(*parts: Mapping[str, list[str]]) -> dict[str, list[str]]:
+    """Of several histories, by checker."""
+    names = dict.fromkeys(name for part in parts for name in part)
+    return {name: [line for part in parts for line in part.get(name, ())] for name in names}
+
+
 def judge(history: History) -> dict[str, list[str]]:
     """Every broken promise, by checker; empty when all is well."""
     promised = OF_WEAKER.get(history.guarantee, CHECKERS.keys())

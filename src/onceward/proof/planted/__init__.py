@@ -37,7 +37,7 @@ class Plant:
 # Where a piece is looked up when a driver starts or runs.
 KAFKA: Final = "onceward.sinks.kafka.transactional:TransactionalKafka"
 TRANSACTOR: Final = f"{KAFKA}.transactor_kind"
-PREDECESSOR: Final = "onceward.proof.simulation.store:require_predecessor"
+PREDECESSOR: Final = "onceward.sinks.succession:require_predecessor"
 _OF_KAFKA: Final = "onceward.sinks.kafka."
 COORDINATOR: Final = "onceward.proof.simulation.driver:Coordinator"
 RUNNER: Final = "onceward.proof.simulation.driver:EpochRunner"
@@ -54,6 +54,10 @@ PLANTS: Final[Mapping[str, Plant]] = {
     "marker-before-fencing": Plant(
         "reads the marker, then fences",
         {f"{KAFKA}.fence": kafka.fences_late, f"{KAFKA}.last_commit": kafka.tells_what_was},
+    ),
+    "no-fencing": Plant(
+        "nobody is fenced before the first write",
+        {f"{KAFKA}.fence": kafka.fences_nobody, TRANSACTOR: kafka.FencesToWrite},
     ),
     "identity-kept": Plant("an aborted try's identity is used again", {TRANSACTOR: kafka.KeepsTheIdentity}),
     "marker-after-end": Plant("the marker follows EndTxn", {TRANSACTOR: kafka.MarksAfterwards}),
@@ -150,6 +154,11 @@ PLANTS: Final[Mapping[str, Plant]] = {
             "onceward.epoch.storage:Below.sync": lineages.lasts_for_now,
         },
     ),
+    "rescaled-not-synced": Plant(
+        "a state that was shared out anew may not survive",
+        {"onceward.savepoint.restoring:Restoring.lay_out": lineages.rewrites_for_now},
+        needs=frozenset({"rescaled", "power"}),
+    ),
     "lineage-slot-open": Plant(
         "an overtaken restore begins its lineage", {"onceward.epoch.deeds:enter": lineages.leaves_slots_open}
     ),
@@ -187,6 +196,11 @@ PLANTS: Final[Mapping[str, Plant]] = {
         {"onceward.epoch.starting:Start._entered": starts.judges_once},
         needs=frozenset({"waits"}),
     ),
+    "judged-before-the-fence": Plant(
+        "what was judged before older drivers were fenced is not judged again",
+        {"onceward.epoch.starting:Start._judge": starts.judges_only_before},
+        needs=frozenset({"query"}),
+    ),
     "left-undecided": Plant(
         "the sink that decides leaves while an epoch is open in it",
         {"onceward.epoch.starting:Start._require_nothing_open": starts.asks_nobody_who_left},
@@ -200,7 +214,7 @@ PLANTS: Final[Mapping[str, Plant]] = {
     "own-claim-unnoticed": Plant(
         "a claim whose answer was lost is taken for somebody else's",
         {
-            "onceward.proof.simulation.disk:claimed": starts.takes_its_own_for_theirs,
+            "onceward.epoch.storage:claimed": starts.takes_its_own_for_theirs,
             f"{NEW_LINEAGE}._put_in_force": lineages.clears_what_it_began,
         },
         needs=frozenset({"disk-echo", "restore"}),

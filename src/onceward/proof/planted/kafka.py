@@ -27,6 +27,19 @@ def tells_what_was(self: TransactionalKafka) -> LastCommit | None:
     return _before.pop(self) if self in _before else _last_commit(self)
 
 
+def fences_nobody(self: TransactionalKafka) -> None:
+    """A start leaves the transactional id to whoever has it."""
+
+
+class FencesToWrite(Transactor):
+    """Who has no identity asks for one with its first transaction."""
+
+    def begin(self, epoch: int) -> EpochTransaction:
+        if self._identity is None:
+            self.fence()
+        return super().begin(epoch)
+
+
 class KeepsTheIdentity(Transactor):
     """What the broker says of the next identity is overheard where a transaction was aborted."""
 

@@ -8,11 +8,13 @@ from onceward.epoch import deeds
 from onceward.epoch.contract import Owner
 from onceward.epoch.deeds import Deed
 from onceward.epoch.expected import Held, recorded
+from onceward.epoch.home import Home
 from onceward.epoch.ledger import Entry
 from onceward.epoch.new_lineage import Ending, Found, NewLineage
 from onceward.epoch.storage import Below, Storage
 from onceward.epoch.term import Term
 from onceward.errors import PipelineFenced
+from onceward.savepoint.restoring import Restoring
 
 # ruff: noqa: ARG001 - whatever a bug does not look at
 
@@ -60,6 +62,23 @@ def expects_as_older_ones(terms: Storage, deed: Deed, last: Entry | None, upto: 
 
 def lasts_for_now(self: Below, name: str) -> None:
     """What a restore has written may not survive a power cut, what follows from it does."""
+
+
+_lay_out = Restoring.lay_out
+
+
+class _Unsynced(Below):
+    def __init__(self, whole: Storage) -> None:
+        assert isinstance(whole, Below)
+        super().__init__(whole._storage, whole._folder)  # noqa: SLF001 - likewise
+
+    def sync(self, name: str) -> None:
+        pass
+
+
+def rewrites_for_now(self: Restoring, room: Home, deed: Deed, ending: Ending, found: Found, begun: Entry | None) -> int:
+    """What the engine has written for another number of partitions may not survive a power cut."""
+    return _lay_out(self, Home(_Unsynced(room.storage), room.location, room.root), deed, ending, found, begun)
 
 
 def leaves_slots_open(storage: Storage, term: int) -> Deed | None:

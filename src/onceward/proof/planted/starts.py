@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from onceward.epoch import deeds, recovery
+from onceward.epoch import term as terms
 from onceward.epoch.checkpoint import Checkpoint
 from onceward.epoch.contract import LastCommit
 from onceward.epoch.deeds import Deed
@@ -24,6 +25,7 @@ from onceward.savepoint.pins import Pins
 # ruff: noqa: ARG001 - whatever a bug does not look at
 
 _needed = retaining._needed  # noqa: SLF001 - a bug may look inside
+_judge = Start._judge  # noqa: SLF001 - likewise
 _pin = Pins.pin
 
 
@@ -40,7 +42,7 @@ def silence_is_death(holder: Holder) -> bool:
 def remembers_no_pins(self: Pins, checkpoint: str, epoch: int) -> str:
     """What was pinned is not compared with what is there when all is copied."""
     plan = _pin(self, checkpoint, epoch)
-    self.names = []
+    self.names.clear()
     return plan
 
 
@@ -51,6 +53,13 @@ def any_query(home: Home, deed: Deed, now: QueryShape) -> None:
 def judges_once(self: Start, term: Term, begins: Begins | None) -> Deed | None:
     """What held before the wait is taken to hold after it."""
     return deeds.enter(self.home.storage, term.number)
+
+
+def judges_only_before(self: Start, begins: Begins | None) -> None:
+    """What was judged before the sinks were fenced is taken to hold afterwards."""
+    newest = terms.newest_holder(self.home.storage)
+    if newest is None or newest != self.process.holder(self.pipeline, newest.term):
+        _judge(self, begins)
 
 
 def asks_nobody_who_left(self: Start) -> None:

@@ -98,6 +98,10 @@ class Broker:
         held.last_epoch, held.state = before, EMPTY
         return NONE, held.producer_id, held.producer_epoch
 
+    def idempotent(self) -> tuple[int, int, int]:
+        """InitProducerId without a transactional id: a producer id of its own."""
+        return NONE, self._new_id(), 0
+
     def enrol(self, name: str, identity: tuple[int, int], place: Place | str) -> int:
         """A partition or group joins the transaction with its first record."""
         held = self.transactions.get(name)
@@ -148,11 +152,13 @@ class Broker:
     # Partitions and groups.
 
     def produce(
-        self, name: str, identity: tuple[int, int], place: Place, sequence: int, count: int, rows: Any
+        self, name: str | None, identity: tuple[int, int], place: Place, sequence: int, count: int, rows: Any
     ) -> tuple[int, int]:
-        """Produce: error code and offset."""
+        """Produce: error code and offset. Without a transactional id the records are visible at once."""
         self.settle()
         log = self.logs[place]
+        if name is None:
+            return log.append(*identity, sequence, count, rows, at_once=True)
         if not log.has_open(*identity) and (refused := self.enrol(name, identity, place)):
             return refused, -1
         return log.append(*identity, sequence, count, rows)
@@ -172,6 +178,11 @@ class Broker:
             return INVALID_EPOCH
         found.epochs[identity[0]] = identity[1]
         found.pending.setdefault(identity[0], {}).update(offsets)
+        return NONE
+
+    def commit(self, group: str, offsets: dict[Place, tuple[int, str]]) -> int:
+        """OffsetCommit: without a transaction."""
+        self.groups.setdefault(group, Group()).committed.update(offsets)
         return NONE
 
     def offsets(self, group: str, *, stable: bool = True) -> dict[Place, tuple[int, int, str]]:

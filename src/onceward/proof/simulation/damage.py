@@ -8,14 +8,11 @@ from typing import TYPE_CHECKING
 from onceward.epoch.checkpoint import Checkpoint
 from onceward.epoch.recovery import Consent
 from onceward.kafka import marker as markers
-from onceward.proof.simulation.lineages import Lineages
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from onceward.proof.simulation.simulate import Simulation
-
-PIPELINE = "p"
 
 
 class Damages:
@@ -56,7 +53,7 @@ class Damages:
     def over(self) -> bool:
         """Whether there is nothing any more that would make a look from outside worthless."""
         broker = self._simulation.broker
-        held = broker.groups.get(PIPELINE) if broker is not None else None
+        held = broker.groups.get(self._simulation.pipeline) if broker is not None else None
         texts = [text for _, text in held.committed.values()] if held is not None else []
         if self._marker and markers.newest(texts) is None:
             return False
@@ -81,7 +78,7 @@ class Damages:
 
     def _lose_marker(self, says: str, *, overwritten: bool) -> str:
         broker = self._simulation.broker
-        if broker is None or not broker.expire(PIPELINE, overwritten=overwritten):
+        if broker is None or not broker.expire(self._simulation.pipeline, overwritten=overwritten):
             return ""
         self._marker = True
         return says
@@ -109,11 +106,11 @@ class Damages:
         return f"positions of epoch {epoch} are altered in the engine's log"
 
     def _checkpoint(self) -> Checkpoint:
-        return Lineages(self._simulation.world.quiet_mount()).checkpoint
+        return self._simulation.lineages().checkpoint
 
     def _newest_is_visible(self) -> bool:
         """Whether readers find rows of the epoch that was planned last: what a person would look for."""
-        lineages = Lineages(self._simulation.world.quiet_mount())
+        lineages = self._simulation.lineages()
         broker, planned = self._simulation.broker, lineages.checkpoint.planned()
         assert broker is not None
         return planned is not None and any(

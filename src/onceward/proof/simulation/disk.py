@@ -2,10 +2,11 @@
 
 from bisect import insort
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from random import Random
 
-from onceward.epoch.storage import claimed
+from onceward.epoch import storage
 
 
 class Disk:
@@ -130,7 +131,7 @@ class Mount:
             if taken or wrong == "disk-echo":
                 raise FileExistsError(name)
 
-        if not claimed(put, lambda: self._files[name] is mine):
+        if not storage.claimed(put, lambda: self._files[name] is mine):
             return False
         if wrong == "disk-after":
             raise OSError(f"{name}: claimed, but the disk said no")
@@ -140,23 +141,20 @@ class Mount:
 
     def remove(self, name: str) -> None:
         """None there is fine."""
-        self._step("remove", name)
-        self._disk.drop(name)
+        with self._changing("remove", name):
+            self._disk.drop(name)
 
     def sync(self, name: str) -> None:
         """For a file that somebody else wrote."""
-        self._step("sync", name)
-        if name not in self._disk.files:
-            raise FileNotFoundError(name)
-        self._disk.keep(name)
+        with self._changing("sync", name):
+            if name not in self._files:
+                raise FileNotFoundError(name)
+            self._disk.keep(name)
 
     def move(self, folder: str, to: str) -> bool:
         """A folder gets another path, with all it holds."""
-        broken = self._enter("move", folder)
-        moved = self._disk.move(folder, to)
-        if broken:
-            raise OSError(f"{folder}: moved, but the disk said no")
-        return moved
+        with self._changing("move", folder):
+            return self._disk.move(folder, to)
 
     def walk(self, folder: str) -> list[str]:
         """Every file below a folder, relative to it."""
@@ -165,11 +163,11 @@ class Mount:
 
     def link(self, name: str, to: str) -> bool:
         """A second name for the same bytes."""
-        self._step("link", name)
-        if name not in self._files:
-            return False
-        self._disk.put(to, self._files[name])
-        return True
+        with self._changing("link", name):
+            if name not in self._files:
+                return False
+            self._disk.put(to, self._files[name])
+            return True
 
     def chunks(self, name: str) -> Iterator[bytes]:
         """All at once: files are small here."""
@@ -180,26 +178,34 @@ class Mount:
 
     def write(self, name: str, chunks: Iterable[bytes]) -> None:
         """Its bytes are synced, its name is not."""
-        broken = self._enter("write", name)
-        self._disk.put(name, b"".join(chunks))
-        if broken:
-            raise OSError(f"{name}: written, but the disk said no")
+        with self._changing("write", name):
+            self._disk.put(name, b"".join(chunks))
 
     def make(self, folder: str) -> None:
         """Folders are where files are."""
-        self._step("make", folder)
+        with self._changing("make", folder):
+            if self._disk.names(folder):
+                raise FileExistsError(folder)
 
     def settle(self, folder: str) -> None:
         """Names that last."""
-        self._step("sync", folder)
-        for name in [it for it in self._files if it.startswith(f"{folder}/")]:
-            self._disk.keep(name)
+        with self._changing("sync", folder):
+            for name in [it for it in self._files if it.startswith(f"{folder}/")]:
+                self._disk.keep(name)
 
     def clear(self, folder: str) -> None:
         """A folder with all it holds."""
-        self._step("remove", folder)
-        for name in [it for it in self._files if it.startswith(f"{folder}/")]:
-            self._disk.drop(name)
+        with self._changing("remove", folder):
+            for name in [it for it in self._files if it.startswith(f"{folder}/")]:
+                self._disk.drop(name)
 
     def path(self, name: str) -> Path | None:
         """In memory only."""
+
+    @contextmanager
+    def _changing(self, what: str, name: str) -> Iterator[None]:
+        """A step that changes something, and may fail before it has or after."""
+        broken = self._enter(what, name)
+        yield
+        if broken:
+            raise OSError(f"{name}: done ({what}), but the disk said no")

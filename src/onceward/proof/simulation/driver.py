@@ -1,6 +1,5 @@
 """One driver from its start to its end: the production code of a start and of an epoch, in a simulated world."""
 
-from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -22,10 +21,14 @@ from onceward.epoch.resetting import Resetting
 from onceward.epoch.runner import EpochRunner, Stopping
 from onceward.epoch.skips import Skipped
 from onceward.epoch.starting import Opened, Start
-from onceward.epoch.term import Holder, Term, fenced_first
+from onceward.epoch.storage import Storage
+from onceward.epoch.term import Term, fenced_first
 from onceward.errors import SkipRefused
+from onceward.proof.history import Began
 from onceward.proof.simulation.engine import TOPIC, Engine, Query, shape_of
 from onceward.proof.simulation.lineages import Lineages
+from onceward.proof.simulation.ports import Asked, Beside, Kept, holder_of
+from onceward.proof.simulation.state import share_out
 from onceward.proof.simulation.world import GONE, Driver, World
 from onceward.savepoint.creating import create, savable_epochs
 from onceward.savepoint.manifest import load
@@ -34,88 +37,33 @@ from onceward.savepoint.restoring import Restoring
 from onceward.savepoint.retaining import settle
 
 PIPELINE: Final = "p"
+MOST_PARTITIONS: Final = 3  # of the state
 PATIENCE_S: Final = 600.0  # as a pipeline's own
 
 
-class Beside:
-    """`onceward.epoch.ports.Background`: at once, or not before somebody waits for it."""
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A pipeline and what is around it."""
 
-    def __init__(self, *, lags: bool) -> None:
-        self._lags = lags
-        self._waiting: deque[Work] = deque()
-
-    def submit(self, work: Callable[[], None]) -> "Work":
-        made = Work(work, self)
-        self._waiting.append(made)
-        if not self._lags:
-            self.catch_up(made)
-        return made
-
-    def close(self) -> None:
-        while self._waiting:
-            self._waiting.popleft().carry_out()
-
-    def catch_up(self, work: "Work") -> None:
-        """One after the other, up to this one."""
-        while not work.over:
-            self._waiting.popleft().carry_out()
-
-
-class Work:
-    """Something to be done beside the epoch."""
-
-    def __init__(self, work: Callable[[], None], beside: Beside) -> None:
-        self._work, self._beside = work, beside
-        self.over = False
-        self._error: Exception | None = None
-
-    def carry_out(self) -> None:
-        self.over = True
-        try:
-            self._work()
-        except Exception as error:  # noqa: BLE001 - raised by `result`
-            self._error = error
-
-    def result(self) -> None:
-        self._beside.catch_up(self)
-        if self._error is not None:
-            raise self._error
-
-
-class Kept:
-    """A lease: nobody waits for it. Whoever is dead lets nothing go."""
-
-    def __init__(self, driver: Driver, term: Term) -> None:
-        self._driver, self._term = driver, term
-        driver.term = term.number
-
-    def release(self) -> None:
-        if self._driver.state is not GONE:
-            self._term.release()
-
-
-class Asked:
-    """`onceward.epoch.ports.Stop`: whether somebody has asked this driver."""
-
-    def __init__(self, world: World, driver: Driver) -> None:
-        self._world, self._driver = world, driver
-
-    def is_set(self) -> bool:
-        return self._driver.stopping
-
-    def wait(self, timeout: float) -> None:
-        self._world.sleep(timeout)
+    world: World
+    engine: Engine
+    pipeline: str
+    lineages: Callable[[], Lineages]
+    newest_savepoint: Callable[[], str]  # its name
+    original: Callable[[Storage], Place | None]  # of a copy: the savepoint that it begins with
 
 
 @dataclass(slots=True)
 class Life:
     """One driver's: take the home over, recover, run epoch after epoch until the input ends."""
 
-    world: World
+    site: Site
     driver: Driver
-    engine: Engine
     sinks: Mapping[str, TwoPhaseCommitSink]
-    newest_savepoint: Callable[[], str]
+
+    @property
+    def world(self) -> World:
+        return self.site.world
 
     def live(self) -> None:
         try:
@@ -132,35 +80,44 @@ class Life:
         if people.asks_to_reset():
             start.begin(self._new_lineage(start, self._reset(start)))
             return
-        place = Place.within(start.home, self.newest_savepoint()) if people.asks_to_restore() else None
+        place = self._savepoint(start.home)
         record = people.asks_to_skip()
         if record is not None and start.home.deed() is None:
             raise SkipRefused("nobody's home yet")
         begins = self._new_lineage(start, self._restore(start, place)) if place is not None else None
         stop = Asked(self.world, self.driver)
         opened = start.take_over(self._coordinator, stop, consent=people.consent(), begins=begins)
-        shift = Lineages(self.world.quiet_mount()).shift_of(opened.taken.owner.lineage)
+        shift = self.site.lineages().shift_of(opened.taken.owner.lineage)
         self.world.began(opened.taken.term.number, opened.taken.recovered.committed + shift, frozenset(self.sinks))
         if record is not None:
-            self._skip(opened, self.engine.record(record))
+            self._skip(opened, self.site.engine.record(record))
         else:
             self._run(opened, query, shift)
+
+    def _savepoint(self, home: Home) -> Place | None:
+        """To begin with. A copy that has not begun is started so again, unless its home has it and that was refused."""
+        people = self.world.people
+        if people.asks_to_restore():
+            return Place.within(home, self.site.newest_savepoint())
+        if any(isinstance(event, Began) for event in self.world.events):
+            return None
+        return self.site.original(home.storage) if not people.was_refused or home.deed() is None else None
 
     def _start(self, query: int) -> Start:
         world = self.world
         return Start(
             home=Home(world.mount(), "home", "home"),
-            pipeline=PIPELINE,
+            pipeline=self.site.pipeline,
             guarantee=world.schedule.guarantee,
             sinks=self.sinks,
-            process=_process(world, self.driver),
+            process=_process(self.site, self.driver),
             shape=shape_of(query),
             at_once=not world.schedule.waits or self.driver.number % 2 == 0,
             report=world.tell,
         )
 
     def _run(self, opened: Opened, number: int, shift: int) -> None:
-        world, engine, taken = self.world, self.engine, opened.taken
+        world, engine, taken = self.world, self.site.engine, opened.taken
         lags = bool((world.schedule.seed + self.driver.number) % 2)
         runner = EpochRunner(taken, Beside(lags=lags), opened.stop, clock=world.time, now=lambda: "")
         query = Query(
@@ -171,7 +128,7 @@ class Life:
             shift=shift,
             number=number,
             skipped=taken.skips,
-            passed=Lineages(world.quiet_mount()).passed(),
+            passed=self.site.lineages().passed(),
             notes=taken.checkpoint.notes,
         )
         failure: Exception | None = None
@@ -220,8 +177,8 @@ class Life:
         return next(savable_epochs(home, deed, Checkpoint.newest(home.of_lineage(deed))), None) is not None
 
     def _save(self) -> None:
-        before, said = self.newest_savepoint(), self.world.people.doors.save()
-        if self.newest_savepoint() == before:
+        before, said = self.site.newest_savepoint(), self.world.people.doors.save()
+        if self.site.newest_savepoint() == before:
             self.world.spoilt.append(f"driver {self.driver.number} was stopped to be saved, and cannot be: {said}")
 
     def _coordinator(self, term: Term) -> Coordinator:
@@ -238,7 +195,7 @@ class Life:
         """As `onceward run --from` and `onceward reset` put it together."""
         return NewLineage(
             home=start.home,
-            pipeline=PIPELINE,
+            pipeline=self.site.pipeline,
             guarantee=start.guarantee,
             sinks=start.sinks,
             begins=begins,
@@ -249,13 +206,15 @@ class Life:
 
     def _restore(self, start: Start, place: Place) -> Restoring:
         saved = load(place)
+        other = 1 + (saved.partitions or 0) % MOST_PARTITIONS if self.world.people.asks_to_rescale() else None
         restore = Restoring(
             place=place,
             savepoint=saved,
             home=start.home,
-            pipeline=PIPELINE,
+            pipeline=self.site.pipeline,
             guarantee=start.guarantee,
-            rewrite=lambda *_: 0,
+            rewrite=lambda folder, saved, to, _: share_out(self.world, folder.removeprefix("home/"), saved, to or 1),
+            partitions=other,
             now=start.process.now,
             report=self.world.tell,
         )
@@ -269,14 +228,14 @@ class Life:
 
         Where that is refused because a marker is gone, and nothing is in doubt any more: as `--offsets`.
         """
-        sources = [frozenset({TOPIC})] * self.engine.sources
+        sources = [frozenset({TOPIC})] * self.site.engine.sources
         deed = start.home.deed()
         last = ledger_of(start.home, deed).last() if deed is not None else None
         dropped = deeds.ended(start.home.storage) is not None
         if last is not None and dropped and self.world.people.by_ledger:
             offsets = [offsets_of(text) for text in last.positions]
-            return Resetting(home=start.home, pipeline=PIPELINE, sources=sources, offsets=offsets)
-        return Resetting(home=start.home, pipeline=PIPELINE, sources=sources, from_group=True)
+            return Resetting(home=start.home, pipeline=self.site.pipeline, sources=sources, offsets=offsets)
+        return Resetting(home=start.home, pipeline=self.site.pipeline, sources=sources, from_group=True)
 
     def _skip(self, opened: Opened, place: SourceRecord) -> None:
         """As `onceward skip` does it."""
@@ -295,26 +254,21 @@ def save(world: World, name: str) -> None:
     home = Home(world.mount(), "home", "home")
     try:
         if home.deed() is not None:
-            create(home, name=name, now=lambda: "", sleep=world.doze, fresh=lambda: f"{world.clock:08x}")
+            create(home, name=name, now=lambda: "", sleep=world.doze, fresh=world.fresh_id)
     except Exception as error:  # noqa: BLE001 - whatever it is, the checkers judge it
         world.ended("OSError" if isinstance(error, OSError) else type(error).__name__, str(error))
     else:
         world.ended("finished")
 
 
-def holder_of(number: int, term: int) -> Holder:
-    """A process of a simulated machine: there are two of them."""
-    machine = f"machine {number % 2}"
-    return Holder(term=term, pipeline=PIPELINE, host=machine, machine=machine, pid=number, process_start="", since="")
-
-
-def _process(world: World, driver: Driver) -> Process:
+def _process(site: Site, driver: Driver) -> Process:
+    world = site.world
     return Process(
         clock=world.time,
         sleep=world.doze,
         now=lambda: "",
-        fresh=lambda: f"lineage-of-driver-{driver.number}",
-        holder=lambda _, term: holder_of(driver.number, term),
+        fresh=lambda: f"lineage-of-{site.pipeline}-{driver.number}",
+        holder=lambda _, term: holder_of(site.pipeline, driver.number, term),
         is_gone=lambda holder: not world.schedule.waits or world.drivers[holder.pid - 1].state is GONE,
         keep=lambda term: Kept(driver, term),
     )

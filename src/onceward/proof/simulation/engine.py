@@ -21,14 +21,13 @@ from onceward.epoch.query_shape import OperatorShape, QueryShape
 from onceward.epoch.skips import Skipped
 from onceward.epoch.storage import Storage
 from onceward.proof.history import Row
+from onceward.proof.simulation import state
 from onceward.proof.simulation.world import World
+from onceward.savepoint.facts import partitions_of
 
 TOPIC: Final = "in"  # of every source
 PARTITIONS: Final = 2
 ANOTHER: Final = 1_000  # added to what the other query counts
-OPERATOR: Final = (
-    b'v1\n{"operatorInfo":{"operatorName":"count"},"stateStoreInfo":[{"storeName":"default","numPartitions":1}]}'
-)
 MASK: Final = (1 << 64) - 1
 
 
@@ -201,13 +200,13 @@ class Query:
         found = self._storage.read(metadata)
         if found is None:
             self._add(metadata, b'{"id":"simulated"}')
-            self._world.disk.put(f"{self._folder}/state/0/_metadata/metadata", OPERATOR)
-            self._world.disk.keep(f"{self._folder}/state/0/_metadata/metadata")
+            state.describe(self._world.disk, self._folder, self._partitions)
         elif not found.endswith(b"}"):
             raise Unreadable(f"{metadata} is torn")
         planned, done = self._checkpoint.planned(), self._checkpoint.last_finished()
         if planned is None:
             return 0
+        self._partitions = self._planned_partitions(planned)
         self._planned = self._ends(planned)
         if done is not None and done >= planned:
             self._require_readable(done)
@@ -217,6 +216,7 @@ class Query:
             self._ended = self._ends(planned - 1)
         return planned
 
+    _partitions = 1  # of its state
     _planned: dict[int, int] | None = None  # an epoch that an earlier driver has planned and not finished
 
     def batch(self, epoch: int) -> Batch:
@@ -224,27 +224,28 @@ class Query:
         ends = self._planned
         if ends is None:
             ends = self._engine.plan(epoch + self._shift, self._ended)
-            self._add(f"{self._folder}/offsets/{epoch}", "\n".join(["v1", "{}", *self._engine.texts(ends)]).encode())
+            self._add(f"{self._folder}/offsets/{epoch}", state.plan(self._partitions, self._engine.texts(ends)))
         records = self._engine.records(self._ended, ends, self._left_out)
         self._ended, self._planned = ends, None
-        state, runs = self.state(epoch), self._runs
-        return Batch(epoch + self._shift, records, state, self._sinks, self._before, runs, self._number)
+        before, runs = self.state(epoch), self._runs
+        return Batch(epoch + self._shift, records, before, self._sinks, self._before, runs, self._number)
 
     def finish(self, epoch: int, batch: Batch) -> None:
         """The state's next version, then the commit log."""
         after = batch.after if batch.after is not None else self.state(epoch)
-        file = state_file(self._folder, epoch + 1)
-        self._world.disk.put(file, msgspec.json.encode(after))
-        self._world.disk.keep(file)  # Spark does not sync it either; but nobody claims that it survives a power cut
-        self._world.disk.drop(state_file(self._folder, epoch - 1))  # no start goes back that far
+        for name, part in state.files(self._folder, epoch + 1, after, self._partitions).items():
+            self._world.disk.put(name, part)
+            self._world.disk.keep(name)  # Spark does not sync it either; but nobody claims that it survives a power cut
+        for name in state.files(self._folder, epoch - 1, {}, self._partitions):
+            self._world.disk.drop(name)  # no start goes back that far
         self._add(f"{self._folder}/commits/{epoch}", b"v1\n{}")
 
     def state(self, epoch: int) -> dict[int, int]:
         """How often each key came before an epoch."""
-        data = self._world.disk.files.get(state_file(self._folder, epoch))
-        if data is None and epoch > 0:  # of an overtaken driver, whose folder is gone
+        found = state.read(self._world.disk.files, self._folder, epoch, self._partitions)
+        if found is None and epoch > 0:  # of an overtaken driver, whose folder is gone
             raise Unreadable(f"there is no state of version {epoch}")
-        return msgspec.json.decode(data, type=dict[int, int]) if data is not None else {}
+        return found or {}
 
     def _add(self, name: str, data: bytes) -> None:
         """As Spark adds to its logs on a local path: looked first, then renamed into place, and not synced."""
@@ -269,13 +270,13 @@ class Query:
             raise Unreadable(f"offsets/{epoch} cannot be read: {error!r}") from error
         return ends_of(map(offsets_of, lines))
 
+    def _planned_partitions(self, epoch: int) -> int:
+        """As the newest plan has it, for ever."""
+        plan = self._storage.read(f"{self._folder}/offsets/{epoch}") or b""
+        return partitions_of(plan.decode("utf-8", "replace")) or 1
+
     def _runs(self) -> None:
         query_shape.write(self._notes, shape_of(self._number))
-
-
-def state_file(folder: str, version: int) -> str:
-    """As the engine names a snapshot of its state."""
-    return f"{folder}/state/0/0/{version}.snapshot"
 
 
 def shape_of(number: int) -> QueryShape:
@@ -298,7 +299,6 @@ def began(checkpoint: Checkpoint) -> dict[int, int]:
     return ends_of(checkpoint.begins_of_sources(0))
 
 
-def state_of(data: bytes | None) -> dict[int, int]:
-    """How often each key came, from the state as the engine writes it, whichever query it is of."""
-    found = msgspec.json.decode(data, type=dict[int, int]) if data is not None else {}
-    return {key: count % ANOTHER for key, count in found.items()}
+def counts_of(found: Mapping[int, int] | None) -> dict[int, int]:
+    """How often each key came, from a state, whichever query it is of."""
+    return {key: count % ANOTHER for key, count in (found or {}).items()}

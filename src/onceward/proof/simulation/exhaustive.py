@@ -87,16 +87,20 @@ class Visitor:
     """Depth first, from one kind of pipeline."""
 
     def __init__(self, schedule: Schedule, patches: Patches | None = None) -> None:
-        self.schedule, self.patches, self.census = schedule, patches, Census()
-        self.model = Model(schedule, patches or {}, self)
+        self.schedule, self.patches, self.census = schedule, patches or {}, Census()
+        self.model = Model(schedule, self.patches, self)
         self._known: dict[bytes, tuple[tuple[int, int], ...]] = {}
         self._starts = Agenda[Start]()
         self._plans = Agenda[tuple[Other, ...]]()
 
     def visit(self, bounds: Iterable[Bound], report: Callable[[Census], None] = lambda _: None) -> None:
         """All of it, until a promise is broken."""
-        for bound in bounds:
-            self.start(self.model.first(bound.crashes, bound.delays))
+        with patched(self.patches):
+            for bound in bounds:
+                self.start(self.model.first(bound.crashes, bound.delays))
+            self._go_on(report)
+
+    def _go_on(self, report: Callable[[Census], None]) -> None:
         while self._starts:
             start = self._starts.pop()
             self._plans.add((), start.delays)
@@ -160,7 +164,7 @@ def visit_all(
 
 
 def _visit(schedule: Schedule, patches: Patches | None, bounds: tuple[Bound, ...]) -> Census:
-    with quick(), patched(patches or {}):
+    with quick():
         visitor = Visitor(schedule, patches)
         visitor.visit(bounds)
     return visitor.census

@@ -1,18 +1,20 @@
 """The lineages of a simulated home: where the one in force keeps its files, and what all of them say together."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import Final
 
 import msgspec
 
-from onceward.epoch import deeds, skips
+from onceward.epoch import decisions, deeds, skips
 from onceward.epoch import term as terms
 from onceward.epoch.checkpoint import Checkpoint, TornEntry, offsets_of
+from onceward.epoch.decisions import Slot
 from onceward.epoch.deeds import Deed
 from onceward.epoch.home import Home
-from onceward.epoch.ledger import DONE, Entry, Ledger
+from onceward.epoch.ledger import DONE, STARTED, Entry, Ledger
 from onceward.epoch.outcome import TopicPartition
 from onceward.errors import LedgerCorrupt, OncewardError
 from onceward.proof.history import LedgerLine, Place
@@ -23,17 +25,34 @@ from onceward.snapshot.histories import boundaries_of
 DECISION: Final = re.compile(r"(?:.*/)?decisions/(\d{12})-\d{6}\.json")
 
 
+@dataclass(frozen=True, slots=True)
+class Past:
+    """What the original of a copied pipeline had done by then."""
+
+    shifts: Mapping[str, int] = field(default_factory=dict)
+    planned: Mapping[int, Mapping[Place, int]] = field(default_factory=dict)
+    ledger: tuple[LedgerLine, ...] = ()
+
+
+NOTHING: Final = Past()
+
+
 class Lineages:
     """One after the other, each from the epoch with which its savepoint ends."""
 
-    def __init__(self, storage: Mount) -> None:
-        self._storage = storage
+    def __init__(self, storage: Mount, past: Past = NOTHING) -> None:
+        self._storage, self._past = storage, past
         self._home = Home(storage, "home", "home")
         self.deeds, self._dropped = _all(storage)
-        self._shifts = _shifts(self.deeds)
+        self._shifts = _shifts(self.deeds, past)
+
+    @property
+    def as_past(self) -> Past:
+        """For a copy that is made now."""
+        return Past(self._shifts, self.planned(), self.ledger())
 
     def shift_of(self, lineage: str) -> int:
-        """How many epochs lineages have had that ended with a reset: so epochs of all of them can be told apart."""
+        """What makes of a lineage's epochs those of all together: a reset counts anew, rescaling uses one up."""
         return self._shifts.get(lineage, 0)
 
     @property
@@ -53,30 +72,34 @@ class Lineages:
         folder = self.folder
         return Checkpoint(self._storage, folder, folder)
 
-    def planned(self) -> dict[int, dict[Place, int]]:
+    def planned(self) -> Mapping[int, Mapping[Place, int]]:
         """How far each epoch reads, by the lineage that counts for it."""
-        found: dict[int, dict[Place, int]] = {}
+        found: dict[int, Mapping[Place, int]] = dict(self._past.planned)
         for deed in self.deeds:
-            found = {epoch: ends for epoch, ends in found.items() if epoch <= self._base(deed)}
+            base = self._base(deed)
+            found = {epoch: ends for epoch, ends in found.items() if epoch <= base}
             room, shift = self._home.of_lineage(deed), self.shift_of(deed.lineage)
             checkpoint = Checkpoint.newest(room)
             if deed.lineage in self._dropped:  # what is there now was written by somebody who is overtaken
                 ledger = Ledger(room.storage, self._boundaries(deed), deed.lineage)
                 ended = {e.epoch: e.positions for e in ledger.newest(100) if e.phase == DONE and e.positions}
-                found.update({epoch + shift: _ends(texts) for epoch, texts in ended.items()})
+                found.update({epoch + shift: _ends(texts) for epoch, texts in ended.items() if epoch + shift > base})
                 continue
-            for name in room.storage.names(f"{checkpoint.folder}/offsets"):
+            for epoch in map(int, room.storage.names(f"{checkpoint.folder}/offsets")):
                 with suppress(TornEntry):  # only a bug leaves one at the end, and then an epoch is missing here
-                    read = checkpoint.read(int(name))
-                    found[int(name) + shift] = _ends(read.texts) if read is not None else {}
+                    read = checkpoint.read(epoch) if epoch + shift > base else None
+                    found |= {epoch + shift: _ends(read.texts)} if read is not None else {}
         return found
 
     def ledger(self) -> tuple[LedgerLine, ...]:
-        found: dict[int, LedgerLine] = {}
+        found = {line.epoch: line for line in self._past.ledger}
         for deed in self.deeds:
             base, shift = self._base(deed), self.shift_of(deed.lineage)
             found = {epoch: line for epoch, line in found.items() if epoch <= base}
-            ledger = Ledger(self._home.of_lineage(deed).storage, self._boundaries(deed), deed.lineage)
+            room = self._home.of_lineage(deed)
+            ledger = Ledger(room.storage, self._boundaries(deed), deed.lineage)
+            for e in _begun(room):
+                found[e.epoch + shift] = LedgerLine(e.epoch + shift, e.term, e.phase, {}, {}, _skipped(e))
             with suppress(LedgerCorrupt):  # every driver has said so by then
                 entries = [e for e in ledger.newest(100) if e.epoch + shift > base]
                 stood = boundaries_of([e for e in entries if e.phase == DONE])
@@ -125,6 +148,14 @@ def _plain(offsets: Mapping[TopicPartition, tuple[int, ...]]) -> dict[Place, tup
     return {(*place,): found for place, found in offsets.items()}
 
 
+def _begun(room: Home) -> Iterator[Entry]:
+    """Epochs that are written once: of one that was given up the ledger says nothing. Whoever looks syncs nothing."""
+    for name in room.storage.names(decisions.FOLDER):
+        entry = msgspec.json.decode((room.storage.read(f"{decisions.FOLDER}/{name}") or b"").split(b"\n")[0], type=Slot)
+        if entry.decided is not None and entry.decided.phase == STARTED:
+            yield entry.decided
+
+
 def _ends(texts: list[str]) -> dict[Place, int]:
     return {(TOPIC, place): end for place, end in ends_of(map(offsets_of, texts)).items()}
 
@@ -159,13 +190,11 @@ def _all(storage: Mount) -> tuple[list[Deed], set[str]]:
     return found, dropped
 
 
-def _shifts(found: list[Deed]) -> dict[str, int]:
-    """A restored lineage goes on with its savepoint's numbers; one that began by a reset begins with 0."""
-    shifts: dict[str, int] = {}
+def _shifts(found: list[Deed], past: Past) -> dict[str, int]:
+    """A restored lineage goes on with its savepoint's numbers, or one later; one of a reset begins with 0."""
+    shifts = dict(past.shifts)
     for deed in found:
         origin = deed.origin
-        shift = shifts.get(origin.lineage, 0) if origin is not None else 0
-        if origin is not None and not origin.savepoint:
-            shift += origin.epoch + 1
-        shifts[deed.lineage] = shift
+        before = shifts.get(origin.lineage, 0) + origin.epoch - origin.begins_after if origin is not None else 0
+        shifts[deed.lineage] = before
     return shifts

@@ -47,8 +47,13 @@ class PartitionLog:
         known = self.producers.get(producer_id)
         return known is not None and known.epoch == producer_epoch and known.open_from is not None
 
-    def append(self, producer_id: int, producer_epoch: int, sequence: int, count: int, rows: Any) -> tuple[int, int]:
-        """Error code and offset. A repetition of one of the last batches is answered like the first, and not kept."""
+    def append(
+        self, producer_id: int, producer_epoch: int, sequence: int, count: int, rows: Any, *, at_once: bool = False
+    ) -> tuple[int, int]:
+        """Error code and offset. A repetition of one of the last batches is answered like the first, and not kept.
+
+        at_once: without a transaction.
+        """
         known = self.producers.get(producer_id)
         if known is not None and producer_epoch < known.epoch:
             return INVALID_EPOCH, -1
@@ -63,11 +68,13 @@ class PartitionLog:
             if sequence != known.last + 1:
                 return OUT_OF_ORDER, -1
         offset = self.end
-        self.batches.append(Stored("data", offset, producer_id, producer_epoch, sequence, count, rows))
+        self.batches.append(
+            Stored("data", offset, producer_id, producer_epoch, sequence, count, rows, fate=True if at_once else None)
+        )
         self.end += count
         known.last = sequence + count - 1
         known.batches.append((sequence, known.last, offset))
-        if known.open_from is None:
+        if known.open_from is None and not at_once:
             known.open_from = offset
         return NONE, offset
 

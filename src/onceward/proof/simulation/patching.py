@@ -11,7 +11,7 @@ Patches = Mapping[str, Any]  # by `module:name` or `module:class.method`
 @contextmanager
 def patched(patches: Patches) -> Iterator[None]:
     """Everything as it was afterwards."""
-    before = [(*_found(target), value) for target, value in patches.items()]
+    before = [(*found(target), value) for target, value in patches.items()]
     kept = [(owner, name, owner.__dict__[name]) for owner, name, _ in before]
     try:
         for owner, name, value in before:
@@ -22,7 +22,8 @@ def patched(patches: Patches) -> Iterator[None]:
             setattr(owner, name, value)
 
 
-def _found(target: str) -> tuple[Any, str]:
+def found(target: str) -> tuple[Any, str]:
+    """Where a piece is, and what it is called there."""
     module, _, path = target.partition(":")
     *outer, name = path.split(".")
     owner: Any = import_module(module)

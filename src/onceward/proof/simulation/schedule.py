@@ -26,7 +26,8 @@ NETWORK: Final = ("lose-request", "lose-answer", "delay", "duplicate", "hold", "
 # Those who forget and those who lie: a store set back by its newest epoch, the group's offsets expired, a stranger's
 # commit over them, positions altered in the engine's log. A person puts it right once a driver has said so.
 DAMAGE: Final = ("forget", "expire", "stranger", "alter")
-SAVE: Final = ("save",)  # somebody takes a savepoint
+# Somebody takes a savepoint; or begins a copy of the pipeline with one, under another name and in a home of its own.
+SAVE: Final = ("save", "copy")
 FAULTS: Final = (*CONTROL, *DISK, *SINK, *NETWORK, *DAMAGE, *SAVE)
 
 _WEIGHTS: Final[Mapping[str, int]] = {
@@ -67,6 +68,7 @@ _AROUND: Final = (BEFORE | AFTER, BEFORE | AFTER, BEFORE, AFTER)
 DECIDING: Final = 11  # the argument of a fault at the request of a decision
 DECIDED: Final = 15  # and at its answer
 RESET_ASIDE: Final = 59  # of a restore: a reset, at the request of a decision, whose driver is paused
+RESCALES, RESETS = 2, 3  # of a restore, the argument's sixteenth: with another number of partitions; a reset instead
 PATIENCE: Final = 60  # steps that a fault waits for one that suits it
 
 
@@ -107,7 +109,9 @@ class Schedule:
     @property
     def traits(self) -> frozenset[str]:
         """What happens in it, and how it differs from the others."""
+        rescales = any(fault.kind == "restore" and fault.argument // 16 == RESCALES for fault in self.faults)
         differs = {"two clusters": self.sources > 1, "not retained": self.retain != "always", "waits": self.waits}
+        differs["rescaled"] = rescales
         others = {trait for trait, does in differs.items() if does}
         return frozenset({*(fault.kind for fault in self.faults), self.guarantee.value, *others})
 
@@ -158,8 +162,6 @@ def scheduled(seed: int) -> Schedule:
 
 def _weaker(schedule: Schedule, dice: Dice) -> Schedule:
     """At-least-once or at-most-once. Whoever forgets or lies is noticed under exactly-once alone."""
-    if schedule.shape.kafka:
-        return schedule
     guarantee = Guarantee.AT_MOST_ONCE if dice() < 0.7 else Guarantee.AT_LEAST_ONCE
     faults = tuple(fault for fault in schedule.faults if fault.kind not in DAMAGE)
     return _more(replace(schedule, guarantee=guarantee, faults=faults), dice, "restore", 1)
@@ -192,9 +194,18 @@ def _skipping(schedule: Schedule, dice: Dice) -> Schedule:
 
 
 def _savers(schedule: Schedule, dice: Dice) -> Schedule:
-    """Several at once, which take turns with the driver and each other."""
-    schedule = _more(schedule, dice, "saver", 1 + int(dice() * 3))
-    return _more(schedule, dice, "switch", 4 + int(dice() * 12))
+    """Several at once, which take turns with the driver and each other; or one begins while another one copies."""
+    if dice() < 0.5:
+        schedule = _more(schedule, dice, "saver", 1 + int(dice() * 3))
+        return _more(schedule, dice, "switch", 4 + int(dice() * 12))
+    step = int((0.4 + 0.6 * dice()) * schedule.shape.span)  # once an epoch is finished
+    found = [Fault(step, "saver")]
+    step += 30 + int(dice() * 30)
+    found.append(Fault(step, "saver"))
+    for _ in range(3 + int(dice() * 6)):
+        step += 1 + int(dice() * 16)
+        found.append(Fault(step, "switch", int(dice() * 64)))
+    return replace(schedule, faults=tuple(sorted((*schedule.faults, *found))))
 
 
 def _all_forget(schedule: Schedule, dice: Dice) -> Schedule:
@@ -205,6 +216,17 @@ def _all_forget(schedule: Schedule, dice: Dice) -> Schedule:
     second = step + 40 + int(dice() * 100)
     found = [Fault(step, "expire"), Fault(step + 1 + int(dice() * 9), "kill"), Fault(second, "forget")]
     return replace(schedule, faults=tuple(sorted((*schedule.faults, *found))))
+
+
+def _copied(schedule: Schedule, dice: Dice) -> Schedule:
+    return _more(schedule, dice, "copy", 1, 1)
+
+
+def _bad_disk(schedule: Schedule, dice: Dice) -> Schedule:
+    """Errors of the home's file system while savepoints are made and restored."""
+    for kind in ("disk-before", "disk-after", "restore" if dice() < 0.5 else "saver"):
+        schedule = _more(schedule, dice, kind, 1 + int(dice() * 2))
+    return schedule
 
 
 def _lost_answers(schedule: Schedule, dice: Dice) -> Schedule:
@@ -220,7 +242,8 @@ def _more(schedule: Schedule, dice: Dice, kind: str, count: int, least: int = 0)
 
 _THEMES: Final = (
     _weaker, _weaker, _other_sinks, _other_sinks, _other_query, _not_retained, _waiting, _two_clusters, _skipping,
-    _savers, _savers, _lost_answers, _all_forget,
+    _savers, _savers, _lost_answers, _all_forget, _copied, _copied,
+    _bad_disk,
 )  # fmt: skip
 
 

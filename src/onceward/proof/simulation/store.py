@@ -10,7 +10,8 @@ from onceward.errors import SinkUnreachable, StagingLost
 from onceward.proof.history import Row
 from onceward.proof.simulation.engine import Batch, TaskLost, of_rows
 from onceward.proof.simulation.world import World
-from onceward.sinks.succession import Succession, require_predecessor
+from onceward.sinks import succession
+from onceward.sinks.succession import Succession
 
 TASKS: Final = 2
 Try = tuple[str, int, int, int]  # lineage, epoch, term, attempt
@@ -26,22 +27,22 @@ class Store:
         # Epoch and term by lineage, written with the rows, the newest commit's last. Another pipeline was here before.
         self.markers: dict[str, tuple[int, int]] = {"another": (7, 1)}
         self._first: dict[str, int] = {}  # each lineage's first epoch here
+        self._commits: dict[tuple[str, int], list[Row]] = {}  # by lineage and epoch
 
     def forget(self) -> Callable[[], None] | None:
         """Restored from a backup: its newest commit is gone. What puts it back; None: there is none yet."""
         if (newest := self.newest()) is None:
             return None
         lineage, epoch, _ = newest
-        rows, marker = [row for row in self.rows if row.epoch == epoch], self.markers[lineage]
-        self.rows = [row for row in self.rows if row.epoch != epoch]
+        rows, marker = self._commits[lineage, epoch], self.markers[lineage]
+        self.rows = [row for row in self.rows if row not in rows]
         self.markers[lineage] = (epoch - 1, marker[1])
         if epoch == self._first[lineage]:
             del self.markers[lineage]
 
         def restore() -> None:
             if self.committed(lineage) < epoch:
-                older = [row for row in self.rows if row.epoch < epoch]
-                self.rows = [*older, *rows, *(row for row in self.rows if row.epoch > epoch)]
+                self.rows = [*self.rows, *rows]
                 self.markers[lineage] = marker
 
         return restore
@@ -64,8 +65,8 @@ class Store:
         if which not in self.staged:
             return False
         staged = self.staged.pop(which)
-        for part in parts:
-            self.rows += staged[part]
+        self._commits[lineage, epoch] = rows = [row for part in parts for row in staged[part]]
+        self.rows += rows
         self.mark(lineage, epoch, term)
         return True
 
@@ -196,7 +197,7 @@ class StoreSink(TwoPhaseCommitSink):
 
     def judge(self, context: EpochContext, committable: Committable) -> None:
         """The store still holds what it held when the epoch began."""
-        require_predecessor(self.owner, context.epoch, committable, self._marker(), "Restore it.")
+        succession.require_predecessor(self.owner, context.epoch, committable, self._marker(), "Restore it.")
 
     def which(self, context: EpochContext) -> Try:
         """The name of this try's staging."""

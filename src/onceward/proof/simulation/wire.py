@@ -6,12 +6,14 @@ Stands in for `onceward.kafka.wire.Wire`, so that the production `Transactor` ru
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from onceward.epoch.outcome import TopicPartition
 from onceward.kafka.wire import AnswerLost
 from onceward.proof.simulation.broker import Broker, Place
 from onceward.proof.simulation.world import World
+
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -33,7 +35,7 @@ class Answer:
 class Produce(NamedTuple):
     """What a record batch on its way says."""
 
-    transactional_id: str
+    transactional_id: str | None
     producer_id: int
     producer_epoch: int
     place: Place
@@ -52,6 +54,22 @@ class MemoryWire:
         made = request()
         return self.exchange(type(made).__name__, lambda: carry_out(self._broker, made), made)
 
+    def any_node(self) -> int:
+        """There is one."""
+        return 0
+
+    def call(self, node: int, request: Any) -> Any:  # noqa: ARG002 - one broker
+        """Send to a broker."""
+        return self.exchange(type(request).__name__, lambda: carry_out(self._broker, request), request)
+
+    def settle(self, attempt: Callable[[], T | None], what: str) -> T:  # noqa: ARG002 - it comes at last
+        """Asked until there is an answer."""
+        while True:
+            with suppress(AnswerLost):
+                if (answer := attempt()) is not None:
+                    return answer
+            self._world.sleep(0.02)
+
     def topics(self, names: Iterable[str]) -> dict[str, list[int]]:
         """Every topic is here."""
         return {name: [0, 0] for name in names}
@@ -63,18 +81,18 @@ class MemoryWire:
     def ends(self, names: Iterable[str]) -> dict[TopicPartition, int]:
         """Asked until it is answered, as the real one does."""
         wanted = set(names)
-        while wanted:
-            with suppress(AnswerLost):
-                found: dict[TopicPartition, int] = self.exchange("ListOffsets", lambda: self._broker.ends(wanted), None)
-                return found
-            self._world.sleep(0.02)
-        return {}
+
+        def ask() -> dict[TopicPartition, int]:
+            found: dict[TopicPartition, int] = self.exchange("ListOffsets", lambda: self._broker.ends(wanted), None)
+            return found
+
+        return self.settle(ask, "ends") if wanted else {}
 
     def forget_coordinator(self, key: str, kind: int) -> None:
         """There is only one."""
 
     def produce(
-        self, name: str, identity: tuple[int, int], place: Place, sequence: int, rows: list[Any]
+        self, name: str | None, identity: tuple[int, int], place: Place, sequence: int, rows: list[Any]
     ) -> tuple[int, int]:
         """A record batch to its partition's leader."""
         act = self._broker.produce
@@ -110,6 +128,8 @@ def carry_out(broker: Broker, request: Any) -> Answer:
 
 
 def _init(broker: Broker, request: Any) -> Answer:
+    if request.transactional_id is None:
+        return Answer(*broker.idempotent())
     expected = (request.producer_id, request.producer_epoch) if request.producer_id >= 0 else None
     return Answer(*broker.init(request.transactional_id, expected))
 
@@ -120,14 +140,22 @@ def _end(broker: Broker, request: Any) -> Answer:
 
 
 def _mark(broker: Broker, request: Any) -> Answer:
-    offsets = {
+    identity = (request.producer_id, request.producer_epoch)
+    number = broker.mark(request.transactional_id, request.group_id, identity, _offsets(request))
+    return Answer(topics=[Answer(name=request.group_id, partitions=[Answer(number)])])
+
+
+def _commit(broker: Broker, request: Any) -> Answer:
+    number = broker.commit(request.group_id, _offsets(request))
+    return Answer(topics=[Answer(name=request.group_id, partitions=[Answer(number)])])
+
+
+def _offsets(request: Any) -> dict[Place, tuple[int, str]]:
+    return {
         (topic.name, part.partition_index): (part.committed_offset, part.committed_metadata)
         for topic in request.topics
         for part in topic.partitions
     }
-    identity = (request.producer_id, request.producer_epoch)
-    number = broker.mark(request.transactional_id, request.group_id, identity, offsets)
-    return Answer(topics=[Answer(name=request.group_id, partitions=[Answer(number)])])
 
 
 def _fetch(broker: Broker, request: Any) -> Answer:
@@ -144,4 +172,5 @@ _HANDLERS: dict[str, Callable[[Broker, Any], Answer]] = {
     "EndTxnRequest": _end,
     "TxnOffsetCommitRequest": _mark,
     "OffsetFetchRequest": _fetch,
+    "OffsetCommitRequest": _commit,
 }

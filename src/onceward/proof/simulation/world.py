@@ -39,8 +39,9 @@ class Driver:
 class World:
     """Everything but the pieces that are far away."""
 
-    def __init__(self, schedule: Schedule, *, story: list[str] | None = None) -> None:
-        self.schedule = schedule
+    def __init__(self, schedule: Schedule, *, story: list[str] | None = None, number: int = 0) -> None:
+        """`number`: of a copy of a pipeline, which has a world of its own."""
+        self.schedule, self.number = schedule, number
         self.disk = Disk()
         self.clock = 0
         self.now = BEGAN
@@ -88,6 +89,10 @@ class World:
             self._waited = 0.0
             self.time_out()
         self.step("wait", f"{seconds} s" if self.story is not None else "")
+
+    def fresh_id(self) -> str:
+        """For a savepoint; that of another world never has it."""
+        return f"{self.number:02x}{self.clock:06x}"
 
     def time(self) -> float:
         """The clock that deadlines are measured with."""
@@ -153,7 +158,8 @@ class World:
         if self.story is not None:
             who = f"driver {self._current.number}" if self._current is not None else "world"
             term = f" (term {self._current.term})" if self._current is not None and self._current.term else ""
-            self.story.append(f"{self.clock:4d}  {who}{term}: {text}")
+            where = f"copy {self.number}, " if self.number else ""
+            self.story.append(f"{self.clock:4d}  {where}{who}{term}: {text}")
 
     def run(self) -> None:
         """Until the input is processed and everybody has ended; then one more start, which finds all in order.
@@ -254,6 +260,9 @@ class World:
         """What happens to others than the drivers."""
         if fault.kind == "save":
             self.tell(f"!! somebody takes a savepoint: {self.people.doors.save()}")
+        elif fault.kind == "copy":
+            self.tell("!! somebody makes a copy of the pipeline")
+            self.tell(f"!! {self.people.doors.copy(fault.argument)}")
         elif fault.kind in DAMAGE:
             if done := self.damage(fault.kind):
                 self.people.unrepaired = True

@@ -15,6 +15,7 @@ from kafka.future import Future
 from onceward.epoch.outcome import TopicPartition
 from onceward.kafka.wire import Cluster
 from onceward.proof.simulation.reading.schedule import Trouble
+from onceward.proof.simulation.world import BEGAN
 
 NODES: Final = (1, 2)
 MOVED: Final = 6
@@ -46,7 +47,7 @@ class Net:
     story: list[str] | None = None
     policies: Mapping[str, str] = field(default_factory=dict)  # of topics, where brokers tell
     partitions: Mapping[str, int] = field(default_factory=dict)
-    now: float = 0.0
+    now: float = BEGAN
     requests: int = 0
     free_at: float = 0.0  # when what brokers have asked for is over
     silent_until: float = 0.0
@@ -65,7 +66,7 @@ class Net:
     def tell(self, line: str) -> None:
         """For who follows."""
         if self.story is not None:
-            self.story.append(f"{self.now:8.3f}  {line}")
+            self.story.append(f"{self.now - BEGAN:8.3f}  {line}")
 
     def topics(self, names: Iterable[str]) -> dict[str, list[int]]:
         """As any broker knows it."""
@@ -98,7 +99,7 @@ class Net:
         """Until an answer comes, or the time is over. Answers come in the order of requests."""
         self.polls += 1
         if self.polls > MOST_POLLS:
-            raise Stuck(f"after {self.now:.0f} s and {self.requests} requests")
+            raise Stuck(f"after {self.now - BEGAN:.0f} s and {self.requests} requests")
         until = self.now + timeout_s
         while self._sent and self._sent[0].due <= until and not (future is not None and future.is_done):
             one = self._sent.popleft()

@@ -12,6 +12,7 @@ from onceward.proof.simulation.reading.log import Log
 from onceward.proof.simulation.reading.making import made
 from onceward.proof.simulation.reading.schedule import Schedule
 from onceward.proof.simulation.reading.wire import Net, places
+from onceward.proof.simulation.world import BEGAN
 
 TOPIC: Final = "in"
 COMPACTED: Final = 0.3  # of topics
@@ -62,7 +63,7 @@ class World:
     def excuses(self, place: TopicPartition, at: int, end: int, *, takes_old: bool, patience_s: float) -> Excuses:
         """Of a reader that has read a partition up to `at`."""
         log, net = self.logs[place], self.net
-        since = self.leaders.useful.get(place, 0.0)
+        since = self.leaders.useful.get(place, BEGAN)
         return Excuses(
             refused=log.start > at or (not takes_old and log.has_old(at, end)),
             missing=place in self.leaders.holes or (not self.may_miss and log.holes(at, end)),
