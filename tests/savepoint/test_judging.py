@@ -7,12 +7,14 @@ import pytest
 
 from epoch.memory import Memory
 from onceward.epoch.contract import Guarantee, LastCommit
+from onceward.epoch.deeds import FILE, Deed, Origin
 from onceward.epoch.expected import Held
 from onceward.epoch.home import Home
 from onceward.epoch.ledger import DONE, Entry, Ledger, SinkEntry
 from onceward.epoch.new_lineage import Ending
 from onceward.epoch.outcome import TopicPartition
 from onceward.epoch.query_shape import QueryShape
+from onceward.epoch.sealed import seal
 from onceward.errors import SavepointOutdated
 from onceward.savepoint.manifest import Savepoint
 from onceward.savepoint.place import Place
@@ -39,12 +41,20 @@ def holds(epoch: int, lineage: str = "old") -> LastCommit:
 
 
 def judge(
-    found: Found, since: Sequence[Entry] = (), pipeline: str = "p", held: Mapping[str, Held] = HELD, *, knowingly: bool
+    found: Found,
+    since: Sequence[Entry] = (),
+    pipeline: str = "p",
+    held: Mapping[str, Held] = HELD,
+    origin: Origin | None = None,
+    guarantee: Guarantee = Guarantee.EXACTLY_ONCE,
+    *,
+    knowingly: bool,
 ) -> None:
-    """Of a savepoint of epoch 4; `since`: what the home's ledger has."""
+    """Of a savepoint of epoch 4; `since`: what the home's ledger has; `origin`: of its lineage."""
     home = Home(Memory(), "home", "home")
     if since:
-        home.open(pipeline, "exactly-once", since[0].lineage)
+        deed = Deed(pipeline=pipeline, lineage=since[0].lineage, guarantee=guarantee.value, origin=origin)
+        home.storage.replace(FILE, seal(deed))
         ledger = Ledger(home.storage, {}, since[0].lineage)
         for each in since:
             ledger.write(each)
@@ -53,7 +63,7 @@ def judge(
         shape=QueryShape(),
         pipeline="p",
         lineage="old",
-        guarantee="exactly-once",
+        guarantee=guarantee.value,
         epoch=4,
         term=1,
         created_at="noon",
@@ -68,13 +78,14 @@ def judge(
         savepoint=saved,
         home=home,
         pipeline=pipeline,
-        guarantee=Guarantee.EXACTLY_ONCE,
+        guarantee=guarantee,
         rewrite=lambda *_: 0,
         knowingly=knowingly,
         now=lambda: "noon",
         report=lambda _: None,
     )
-    restoring.judge(Ending(home, None), found, None)
+    ending = Ending(home, None)
+    restoring.judge(ending, found, ending.begun)
 
 
 def accepted(found: Found, **facts: object) -> None:
@@ -106,6 +117,31 @@ def test_a_sink_that_was_added_since_is_no_obstacle() -> None:
 def test_a_copy_under_another_name_begins_with_sinks_that_know_nothing_of_it() -> None:
     accepted({"kafka": None, "db": None}, pipeline="copy")
     assert "holds epoch 2 of a pipeline named 'copy' already" in refusal({"kafka": holds(2, "x")}, pipeline="copy")
+
+
+COPY = Origin(savepoint="ab" * 16, pipeline="p", lineage="old", epoch=4, begins_after=4, first_term=1)
+
+
+def of_copy(epoch: int) -> Entry:
+    return msgspec.structs.replace(entry(epoch), pipeline="copy", lineage="new")
+
+
+def test_a_copy_that_has_done_nothing_may_begin_with_it_again() -> None:
+    """E6: its first start may have died after it wrote its first marker, and before it noted so."""
+    for last in (None, holds(4, "new")):
+        accepted({"kafka": last, "db": None}, pipeline="copy", since=[of_copy(4)], origin=COPY)
+    assert "holds epoch 5" in refusal({"kafka": holds(5, "new")}, pipeline="copy", since=[of_copy(4)], origin=COPY)
+    since = [of_copy(4), of_copy(5)]
+    assert "holds epoch 4" in refusal({"kafka": holds(4, "new")}, pipeline="copy", since=since, origin=COPY)
+
+
+def test_a_copy_that_promises_at_most_once_writes_nothing_again() -> None:
+    """A5: what it has begun may be visible."""
+    less = {"pipeline": "copy", "origin": COPY, "guarantee": Guarantee.AT_MOST_ONCE}
+    accepted({}, pipeline="copy", guarantee=Guarantee.AT_MOST_ONCE)
+    accepted({}, since=[of_copy(4)], **less)
+    told = refusal({}, since=[of_copy(4), of_copy(5)], **less)
+    assert "'copy' promises at-most-once, and has begun epochs up to 5 since the savepoint of epoch 4" in told
 
 
 def test_an_old_savepoint_is_refused_with_epochs_positions_and_records() -> None:

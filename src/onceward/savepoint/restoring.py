@@ -86,12 +86,9 @@ class Restoring:
             return
         if self.guarantee is Guarantee.AT_MOST_ONCE:
             self._require_nothing_begun(ending, begun)
-        known = self._known(ending)
-        told = [
-            line
-            for name, last in sorted(found.items())
-            if held_by(last) != known.get(name) and (line := self._difference(name, last, ending))
-        ]
+        known, mark = self._known(ending), self._mark(ending)
+        strange = {name: last for name, last in sorted(found.items()) if held_by(last) not in {known.get(name), mark}}
+        told = [line for name, last in strange.items() if (line := self._difference(name, last, ending))]
         if told:
             saved, lines = self.savepoint, "".join(f"\n  - {line}" for line in told)
             raise SavepointOutdated(
@@ -157,6 +154,11 @@ class Restoring:
         """What the savepoint knows the sinks to hold; of a lineage that began with it and did nothing, what they do."""
         return ending.held() if self._is_untouched(ending, ending.last) else self.held(ending)
 
+    def _mark(self, ending: Ending) -> Held | str:
+        """What the first start of a lineage that did nothing writes into the deciding sink, before it says so."""
+        newest = ending.last
+        return (ending.lineage, newest.epoch) if newest and self._is_untouched(ending, newest) else "no mark"
+
     def held(self, ending: Ending) -> dict[str, Held]:
         """Of the pipeline itself what the savepoint says, also of sinks that are out now; a copy's hold nothing."""
         return named(self.savepoint.held, ending.decider) if self.pipeline == self.savepoint.pipeline else {}
@@ -173,7 +175,8 @@ class Restoring:
         saved = self.savepoint
         newest = begun or ending.last
         is_saved = newest is not None and (newest.lineage, newest.epoch) == (saved.lineage, saved.epoch)
-        if self.pipeline != saved.pipeline or is_saved or self._is_untouched(ending, newest):
+        is_copys_first = newest is None and self.pipeline != saved.pipeline
+        if is_copys_first or is_saved or self._is_untouched(ending, newest):
             return
         known = ending.deed is not None and ending.lineage == saved.lineage
         raise SavepointOutdated(

@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import TYPE_CHECKING, Final
 
-from onceward.epoch.contract import Guarantee
 from onceward.epoch.home import Home
 from onceward.epoch.storage import Below, Storage
 from onceward.proof.checkers.rows import expected
@@ -30,8 +29,6 @@ FAULTS: Final = (
     "kill", "kill", "power", "pause", "start", "disk-before", "disk-after", "disk-echo", "sink-before", "sink-after",
     "task", "lose-answer", "delay", "restore",
 )  # fmt: skip
-# Of a pipeline that promises at-most-once nobody starts the copy a second time with its savepoint while it runs.
-ALONE: Final = tuple(kind for kind in FAULTS if kind not in {"pause", "start"})
 ELSEWHERE: Final = "original"  # where the copy's machine has the original's savepoints
 
 
@@ -122,9 +119,8 @@ class Copies:
     def _schedule(self, argument: int) -> Schedule:
         was = self._simulation.world.schedule
         random = Random(f"{was.seed} {argument}")  # noqa: S311 - a seed replays a failure
-        kinds = ALONE if was.guarantee is Guarantee.AT_MOST_ONCE else FAULTS
         faults = [
-            Fault(int(random.random() * 80), random.choice(kinds), int(random.random() * 64))
+            Fault(int(random.random() * 80), random.choice(FAULTS), int(random.random() * 64))
             for _ in range(argument % 4)
         ]
         return replace(was, faults=tuple(sorted(faults)), retain="always", waits=False)
