@@ -162,6 +162,22 @@ class TestWhatIsMissing:
         assert (checkpoint.finished(0), checkpoint.finished(1)) == (True, False)
 
 
+def test_the_next_epoch_is_the_one_after_what_is_planned_and_finished(storage: Memory) -> None:
+    """A5: an epoch that another driver began is put in its place only there."""
+    checkpoint = Checkpoint.adopt(home_of(storage), 1)
+
+    def nexts() -> list[int]:
+        return [epoch for epoch in range(4) if checkpoint.is_next(epoch)]
+
+    assert nexts() == [0]
+    storage.files[f"{checkpoint.folder}/offsets/0"] = plan(10)
+    assert nexts() == []
+    storage.files[f"{checkpoint.folder}/commits/0"] = b"v1\n{}"
+    assert nexts() == [1]
+    storage.files[f"{checkpoint.folder}/offsets/1"] = plan(12)
+    assert nexts() == []
+
+
 class TestHowMuchAnEpochReads:
     """It decides how the epoch is written."""
 

@@ -240,3 +240,15 @@ class TestASinkThatComesBack:
         runs(pipeline, 1)
         assert pipeline.others["t"].rows == ["a", "b"]
         assert pipeline.others["u"].rows == ["a", "a", "b", "a", "b"]
+
+
+def test_what_a_person_has_vouched_for_is_expected_though_nothing_was_committed_since() -> None:
+    """J6: the start before this one may have died before its first epoch."""
+    pipeline = Pipeline(others={"o": Place()})
+    driver = pipeline.start()
+    driver.run(0, "a")
+    driver.run(1, "b")
+    driver.end()
+    pipeline.others["o"].marker = last(0)
+    pipeline.start(trust=["o"]).end()
+    assert pipeline.start().taken.expected.held["o"] == ("L", 0)

@@ -31,6 +31,17 @@ def test_of_two_first_starts_both_take_the_deed_of_the_quicker_one(tmp_path: Pat
     assert deed.lineage == "quicker"
 
 
+def test_what_a_quicker_first_start_has_made_between_two_looks_is_no_strange_checkpoint(tmp_path: Path) -> None:
+    class Outrun(LocalStorage):
+        def names(self, folder: str) -> list[str]:
+            Home.at(tmp_path).open("orders", EXACTLY, "quicker")
+            (tmp_path / "checkpoints" / "000001").mkdir(parents=True, exist_ok=True)
+            return super().names(folder)
+
+    deed = Home(Outrun(tmp_path), str(tmp_path), tmp_path.as_uri()).open("orders", EXACTLY, "slower")
+    assert deed.lineage == "quicker"
+
+
 def test_another_pipelines_home_is_refused_and_both_are_named(tmp_path: Path) -> None:
     """A home made by another pipeline is refused."""
     Home.at(tmp_path).open("orders", EXACTLY, "aaaa")

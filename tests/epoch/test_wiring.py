@@ -8,7 +8,7 @@ import pytest
 
 from epoch.started import Driver, ListSink, Pipeline
 from epoch.test_observing import Seen
-from onceward.epoch.contract import EpochContext
+from onceward.epoch.contract import EpochContext, Guarantee
 from onceward.errors import CommitUnfinished, PipelineFenced, ReplayDiverged, SinkUnreachable
 
 
@@ -165,3 +165,16 @@ def test_an_idle_pipelines_marker_is_written_again_as_often_as_is_said(keep_aliv
     driver.run(1, "b")  # an epoch writes the marker itself
     pipeline.now += 0.75 * keep_alive_s
     assert renewals() == 2
+
+
+@pytest.mark.parametrize("guarantee", [Guarantee.EXACTLY_ONCE, Guarantee.AT_LEAST_ONCE])
+def test_a_driver_that_is_overtaken_while_it_waits_for_its_last_entry_commits_no_more(
+    pipeline: Pipeline, guarantee: Guarantee
+) -> None:
+    """C6: whether it is current is asked after the wait."""
+    pipeline.guarantee = guarantee
+    driver = pipeline.start(wired={"recorded": lambda _: pipeline.claim()})
+    driver.run(0, "a")
+    with pytest.raises(PipelineFenced, match="was taken over"):
+        driver.run(1, "b")
+    assert [it.epoch for it in driver.runner.finished] == [0]
