@@ -7,7 +7,7 @@ import pytest
 
 from onceward.epoch import stop_request, term
 from onceward.epoch.home import Home
-from onceward.epoch.stop_request import StopRequest, asked, stop_driver
+from onceward.epoch.stop_request import StopRequest, asked, stopped
 from onceward.epoch.storage import LocalStorage
 from onceward.epoch.term import Holder, Term
 from onceward.errors import HomeInUse
@@ -46,7 +46,7 @@ def start(storage: LocalStorage) -> Term:
 
 
 def stop(storage: LocalStorage, clock: Clock, *, dead: bool = False) -> Holder | None:
-    return stop_driver(
+    with stopped(
         Home(storage, "/srv/orders", "/srv/orders"),
         by="a test",
         now=lambda: "now",
@@ -54,7 +54,9 @@ def stop(storage: LocalStorage, clock: Clock, *, dead: bool = False) -> Holder |
         clock=clock,
         sleep=clock.sleep,
         patience_s=60,
-    )
+    ) as holder:
+        assert requests(storage) == ([f"stop-{holder.term:06d}.json"] if holder is not None else [])
+        return holder
 
 
 def requests(storage: LocalStorage) -> list[str]:
@@ -100,11 +102,11 @@ def test_a_driver_that_dies_before_it_lets_go_has_not_stopped_in_order(storage: 
     """E6: nobody has stopped it, and nothing of it goes on."""
     start(storage)
     clock = Clock()
-    found = stop_driver(
+    with stopped(
         Home(storage, "h", "h"), by="a test", now=lambda: "now", is_gone=lambda _: clock.time - MONOTONIC > 2,
         clock=clock, sleep=clock.sleep, patience_s=60,
-    )  # fmt: skip
-    assert found is None
+    ) as found:  # fmt: skip
+        assert found is None
     assert requests(storage) == []
 
 

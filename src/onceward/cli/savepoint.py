@@ -4,7 +4,7 @@ import os
 import socket
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -52,9 +52,7 @@ def create(
     as_json: AsJson = False,
 ) -> None:
     """Save the newest finished epoch. The pipeline may run on, in whatever process, and need not be running."""
-    with home_at(home) as found:
-        if stop:
-            _stop(found, patience)
+    with home_at(home) as found, _stopped(found, patience) if stop else nullcontext():
         began = time.monotonic()
         place = creating.create(found, to=to, name=name, now=_now, report=progress)
         savepoint, seconds = load(place), time.monotonic() - began
@@ -111,19 +109,21 @@ def delete(
     result({"deleted": place.location}, text, as_json=as_json)
 
 
-def _stop(home: "Home", patience_s: float) -> None:
-    stopped = stop_request.stop_driver(
+@contextmanager
+def _stopped(home: "Home", patience_s: float) -> Iterator[None]:
+    asked = stop_request.stopped(
         home,
         by=f"onceward savepoint create (process {os.getpid()} on {socket.gethostname()})",
         now=_now,
         is_gone=is_gone,
-        saves=True,
         clock=time.monotonic,
         sleep=time.sleep,
         patience_s=patience_s,
         report=progress,
     )
-    progress(f"stopped: {stopped}" if stopped else "nobody is running the pipeline")
+    with asked as holder:
+        progress(f"stopped: {holder}" if holder else "nobody is running the pipeline")
+        yield
 
 
 @contextmanager

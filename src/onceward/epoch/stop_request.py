@@ -1,10 +1,11 @@
-"""Asking the driver of a home, in whatever process on whatever machine, to stop at an epoch's end.
+"""Asking the driver of a home, in whatever process on whatever machine, to stop at an epoch's end, to be saved.
 
 A request is a file that names a term, so it can never stop a later start. The driver's lease looks for it; the asker
 watches the lease until it is let go. Pure but for the storage: clock and sleep are passed in.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Final
 
 import msgspec
@@ -28,7 +29,6 @@ class StopRequest(msgspec.Struct, frozen=True, kw_only=True):
     term: int
     by: str
     at: str
-    saves: bool = False  # a savepoint is to be made then: the checkpoint is kept, whatever the policy
 
 
 def asked(storage: Storage, term: int) -> StopRequest | None:
@@ -41,7 +41,8 @@ def asked(storage: Storage, term: int) -> StopRequest | None:
         return None
 
 
-def stop_driver(
+@contextmanager
+def stopped(
     home: Home,
     *,
     by: str,
@@ -49,19 +50,21 @@ def stop_driver(
     is_gone: Callable[[terms.Holder], bool],
     clock: Callable[[], float],
     sleep: Callable[[float], None],
-    saves: bool = False,
     patience_s: float = PATIENCE_S,
     report: Callable[[str], None] = lambda _: None,
-) -> terms.Holder | None:
-    """Ask, and wait until the home is free; who has stopped. None: nobody was running."""
+) -> Iterator[terms.Holder | None]:
+    """Ask, and wait until the home is free: who has stopped. None: nobody was running.
+
+    The request stands to the end of the block, so that the checkpoint is kept for what is done in it.
+    """
     storage, holder = home.storage, terms.newest_holder(home.storage)
     if holder is None or is_gone(holder) or terms.read_beat(storage, holder.term).released:
-        return None
-    request = StopRequest(term=holder.term, by=by, at=now(), saves=saves)
-    storage.replace(_name(holder.term), seal(request))
+        yield None
+        return
+    storage.replace(_name(holder.term), seal(StopRequest(term=holder.term, by=by, at=now())))
     report(f"asked {holder} to stop; waiting for its running epoch")
-    watcher, until = terms.Watcher(storage, is_gone, clock), clock() + patience_s
     try:
+        watcher, until = terms.Watcher(storage, is_gone, clock), clock() + patience_s
         while not watcher.vacant():
             _require_same(home, holder, watcher.holder)
             if clock() >= until:
@@ -70,18 +73,17 @@ def stop_driver(
                     "epoch takes longer. It may go on; ask again, or stop it yourself."
                 )
             sleep(POLL_S)
+        _require_same(home, holder, watcher.holder)
+        let_go = terms.read_beat(storage, holder.term).released
+        if not let_go and not is_gone(holder):
+            raise HomeInUse(
+                f"{_said(home, holder)}: {holder} was asked to stop, and its lease stands still: it is paused, cut "
+                "off, or gone with its machine, and from here nobody can tell which. If it may go on, stop it there "
+                "first; if it is gone, leave --stop (stop=True) out."
+            )
+        yield holder if let_go else None
     finally:
         storage.remove(_name(holder.term))
-    _require_same(home, holder, watcher.holder)
-    if terms.read_beat(storage, holder.term).released:
-        return holder
-    if is_gone(holder):
-        return None
-    raise HomeInUse(
-        f"{_said(home, holder)}: {holder} was asked to stop, and its lease stands still: it is paused, cut off, or "
-        "gone with its machine, and from here nobody can tell which. If it may go on, stop it there first; if it is "
-        "gone, leave --stop (stop=True) out."
-    )
 
 
 def _require_same(home: Home, asked: terms.Holder, newest: terms.Holder | None) -> None:

@@ -286,7 +286,7 @@ class Query:
 
     def _asked_to_stop(self, request: StopRequest) -> None:
         """From the lease's thread, which has to go on: an epoch may be long."""
-        self._saves = self._saves or request.saves
+        self._saves = True
         log.info(
             "pipeline %r was asked to stop by %s: finishing the running epoch", self.name, request.by,
             extra={"event": "stop_requested", "pipeline": self.name, "by": request.by},

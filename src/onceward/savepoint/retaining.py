@@ -65,7 +65,9 @@ def _drop(opened: Opened, ended: Ended, delete: Callable[[str], None]) -> None:
     storage, term = opened.whole.storage, opened.taken.term.following()
     try:
         deeds.enter(storage, term.number)
-        if deeds.end(storage, term.number, ended) and not storage.names(pins.FOLDER):  # who began since goes on
+        if not deeds.end(storage, term.number, ended):
+            return
+        if not storage.names(pins.FOLDER) and not asked(storage, opened.taken.term.number):  # since we looked
             delete(opened.taken.checkpoint.location)
     finally:
         term.release()
@@ -74,8 +76,7 @@ def _drop(opened: Opened, ended: Ended, delete: Callable[[str], None]) -> None:
 def _needed(opened: Opened, runner: EpochRunner, *, saves: bool) -> str | None:
     """Why the checkpoint may still be needed."""
     storage, makers = opened.whole.storage, list[str]()
-    request = asked(storage, opened.taken.term.number)  # perhaps nobody has heard it: the query ended by itself
-    if saves or (request is not None and request.saves):
+    if saves or asked(storage, opened.taken.term.number):  # perhaps nobody has heard it: the query ended by itself
         return "a savepoint is to be made of it"
     clear_leftovers(opened.whole, makers.append)
     if storage.names(pins.FOLDER):
