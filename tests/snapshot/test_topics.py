@@ -164,6 +164,28 @@ def test_a_later_epoch_is_known_by_the_producer_id_that_the_pipeline_has_now(
     assert f"{first.place} at 15 is of a later epoch of {name} than 1" in wrong
 
 
+@pytest.mark.parametrize("is_told", [True, False], ids=["told", "not-told"])
+def test_an_epoch_under_an_id_that_nobody_knows_any_more_cannot_be_judged(
+    tmp_path: Path, kafka: Kafka, wire: Wire, name: str, monkeypatch: pytest.MonkeyPatch, *, is_told: bool
+) -> None:
+    """D5: after twice as many transactions; or where we may not ask for today's id."""
+    first = Producer(tmp_path / "homes", kafka, wire, name)
+    first.epoch(4)
+    first.epoch(6)
+    path = snapshot_of(tmp_path, first, read=5)
+    for transactional_id in (f"{name}-between", name) if is_told else (name,):
+        first.transactor = Transactor(wire, transactional_id, 60_000)
+        first.transactor.fence()
+        first.epoch(2)
+    if not is_told:
+        monkeypatch.setattr("onceward.snapshot.verifying.producer_id", lambda *_: None)
+    assert looked_at(path, wire) == []
+    (wrong, *_) = looked_at(path, wire, ranges=[(0, 5, 14)])
+    assert f"{first.place} at 12 is of producer" in wrong
+    assert f"later epoch of {name} than 1 cannot be told" in wrong
+    assert ("without the right to describe" in wrong) is not is_told
+
+
 def test_a_range_that_the_topic_does_not_have_is_noticed(tmp_path: Path, first: Producer) -> None:
     """D5: a broker has lost what it had acknowledged, or the range was altered."""
     path = snapshot_of(tmp_path, first, read=5)

@@ -121,19 +121,30 @@ def in_the_topics(channel: OnItsWay, savepoints: Mapping[str, Savepoint], wire: 
     return wrong
 
 
+def _may_be_ours(number: int, then: int, now: int | None) -> bool:
+    """Producer ids rise: between the one at the saved epoch and today's a pipeline may have had others."""
+    return number > then and (now is None or number < now)
+
+
 def _straddling(channel: OnItsWay, saved: Savepoint, place: TopicPartition, begins: int, wire: Wire) -> list[str]:
     start, end = next((since, upto) for partition, since, upto in channel.ranges if partition == place.partition)
     vote = vote_of(saved.entry)
     if "producer_id" not in vote:  # a replayed epoch: its transaction is not known by name
         return []
     mine = int(vote["producer_id"]), int(vote["producer_epoch"])
-    now = producer_id(wire, channel.producer)  # where it is not told, the vote's alone is followed
+    now = producer_id(wire, channel.producer)
     first = max(begins, min(start, boundaries_in(vote).get(place, start)))  # a reader may stand behind the boundary
     wrong: list[str] = []
     pending: list[str] = []  # of a transaction whose end has not come
     is_past = False
     for batch, aborts in batches(wire, place, first, offsets(wire, [place.topic], LATEST)[place]):
         if batch.producer_id not in (mine[0], now):
+            if batch.base_offset < end and batch.is_transactional and _may_be_ours(batch.producer_id, mine[0], now):
+                wrong.append(
+                    f"{place} at {batch.base_offset} is of producer {batch.producer_id}: whether that is a later epoch "
+                    f"of {channel.producer} than {saved.epoch} cannot be told"
+                    f"{'' if now is not None else ' without the right to describe its transactional id'}"
+                )
             continue
         is_later = batch.producer_id != mine[0] or batch.producer_epoch > mine[1]
         if batch.is_control:
