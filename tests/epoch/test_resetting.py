@@ -41,18 +41,9 @@ class Crash(BaseException):
 
 
 def resetting(pipeline: Pipeline, **more: Any) -> tuple[NewLineage, Resetting]:
-    asked = {"home": pipeline.home, "pipeline": "p", "sources": [frozenset({"in"})]}
-    begins = Resetting(**{**asked, **more})
-    reset = NewLineage(
-        home=pipeline.home,
-        pipeline="p",
-        guarantee=pipeline.guarantee,
-        sinks=pipeline.sinks(),
-        begins=begins,
-        now=lambda: "noon",
-        fresh=lambda: f"M{len(pipeline.storage.names('terms'))}",
-        report=pipeline.told.append,
-    )
+    begins = Resetting(**{"pipeline": "p", "sources": [frozenset({"in"})], **more})
+    names = replace(pipeline.process, fresh=lambda: f"M{len(pipeline.storage.names('terms'))}")
+    reset = NewLineage(start=replace(pipeline.starting, process=names), begins=begins)
     return reset, begins
 
 
@@ -262,7 +253,7 @@ class LostSink(ListSink):
 def test_whoever_is_quicker_while_it_is_reset_is_noticed(pipeline: Pipeline, kind: type[ListSink]) -> None:
     """Looked at, taken over, looked at again: what came in between refuses it, and the old lineage counts."""
     pipeline.kind = kind
-    with pytest.raises(ResetRefused, match=r"sink 'o' got another epoch of 'p' while it was being reset"):
+    with pytest.raises(ResetRefused, match=r"sink 'o' got another epoch of 'p' during the reset"):
         reset(pipeline)
     assert pipeline.home.deed() == deeds.first(pipeline.storage)
 
@@ -571,7 +562,7 @@ def test_in_a_new_home_a_sink_that_is_out_still_holds_what_the_savepoint_knows()
     pipeline.place.marker = LastCommit(lineage="K", epoch=3, term=1)
     pipeline.others["o"].marker = LastCommit(lineage="K", epoch=2, term=1)
     begins, _ = resetting(pipeline)
-    deed = pipeline.starting.begin(replace(begins, begins=Saved(home=pipeline.home, pipeline="p", sources=[])))
+    deed = pipeline.starting.begin(replace(begins, begins=Saved(pipeline="p", sources=[])))
     assert held(deed) == {"s": ("K", 3), "o": ("K", 2)}
     pipeline.start().run(0, "a")
     pipeline.out.clear()
@@ -599,6 +590,8 @@ def test_what_is_refused_is_refused_before_anybody_is_disturbed(pipeline: Pipeli
 
     begins, _ = resetting(pipeline)
     for guarantee in Guarantee:
-        asked = replace(begins, guarantee=guarantee, begins=Refused(home=pipeline.home, pipeline="p", sources=[]))
+        asked = replace(
+            begins, start=replace(begins.start, guarantee=guarantee), begins=Refused(pipeline="p", sources=[])
+        )
         with pytest.raises(ResetRefused, match="written again"):
             asked.look_first()

@@ -69,7 +69,9 @@ def test_an_epoch_in_doubt_is_finished_before_anything_is_restored(job: Job, cra
     crash_at("marked")
     crash(job.pipeline())
     crash_at(None)
-    with pytest.raises(SavepointUnusable, match=r"epoch 1 of .* is in doubt in .* Start the pipeline once without"):
+    with pytest.raises(
+        SavepointUnusable, match=r"epoch 1 of .* is in doubt in .* Finish it with one start of the pipeline as it is"
+    ):
         job.pipeline().start(from_savepoint=place)
     assert not (job.folder / "home" / LINEAGES).exists()
     place = run(job.pipeline()).savepoint()

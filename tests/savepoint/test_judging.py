@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from epoch.memory import Memory
+from epoch.started import Pipeline
 from onceward.epoch.contract import Guarantee, LastCommit
 from onceward.epoch.deeds import FILE, Deed, Origin
 from onceward.epoch.expected import Held
@@ -15,6 +16,7 @@ from onceward.epoch.new_lineage import Ending
 from onceward.epoch.outcome import TopicPartition
 from onceward.epoch.query_shape import QueryShape
 from onceward.epoch.sealed import seal
+from onceward.epoch.starting import Start
 from onceward.errors import SavepointOutdated
 from onceward.savepoint.manifest import Savepoint
 from onceward.savepoint.place import Place
@@ -76,13 +78,9 @@ def judge(
     restoring = Restoring(
         place=Place(home.storage, "it", "it"),
         savepoint=saved,
-        home=home,
-        pipeline=pipeline,
-        guarantee=guarantee,
+        start=Start(home=home, pipeline=pipeline, guarantee=guarantee, sinks={}, process=Pipeline().process),
         rewrite=lambda *_: 0,
         knowingly=knowingly,
-        now=lambda: "noon",
-        report=lambda _: None,
     )
     ending = Ending(home, None)
     restoring.judge(ending, found, ending.begun)

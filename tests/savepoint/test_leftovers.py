@@ -1,14 +1,17 @@
 """What restores that died have left in a home: cleared by the next one, and never what is in use or not ours."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from epoch.started import Pipeline
 from onceward.epoch import deeds
 from onceward.epoch.contract import Guarantee
 from onceward.epoch.deeds import Deed
 from onceward.epoch.home import LINEAGES
 from onceward.epoch.new_lineage import NewLineage
+from onceward.epoch.starting import Start
 from onceward.epoch.term import Holder, Term
 from onceward.errors import PipelineFenced
 from onceward.savepoint.manifest import load
@@ -30,27 +33,11 @@ class Restored:
         return Term(self.storage, number, holder)
 
     def restore(self, term: Term) -> Deed:
-        restoring = Restoring(
-            place=self.place,
-            savepoint=load(self.place),
-            home=self.made.home,
-            pipeline="p",
-            guarantee=Guarantee.EXACTLY_ONCE,
-            rewrite=lambda *_: 0,
-            now=now,
-            report=lambda _: None,
-        )
-        begins = NewLineage(
-            home=self.made.home,
-            pipeline="p",
-            guarantee=Guarantee.EXACTLY_ONCE,
-            sinks={},
-            begins=restoring,
-            now=now,
-            fresh=lambda: f"{term.number:032x}",
-            report=lambda _: None,
-        )
-        return begins(term)
+        process = replace(Pipeline().process, fresh=lambda: f"{term.number:032x}")
+        guarantee = Guarantee.EXACTLY_ONCE
+        start = Start(home=self.made.home, pipeline="p", guarantee=guarantee, sinks={}, process=process)
+        restoring = Restoring(place=self.place, savepoint=load(self.place), start=start, rewrite=lambda *_: 0)
+        return NewLineage(start=start, begins=restoring)(term)
 
     def left_by(self, name: str) -> None:
         self.storage.replace(f"{LINEAGES}/{name}/checkpoints/000000/metadata", b"half of it")

@@ -6,10 +6,10 @@ not its own. What the lineage begins with is laid out in a folder of its own; on
 (docs/decisions/0015).
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import ClassVar, Final, Protocol, cast
+from typing import TYPE_CHECKING, ClassVar, Final, Protocol, cast
 
 import msgspec
 
@@ -34,6 +34,9 @@ from onceward.epoch.home import LINEAGES, Home
 from onceward.epoch.ledger import Entry
 from onceward.epoch.term import Term, fenced_first
 from onceward.errors import ForeignLineage
+
+if TYPE_CHECKING:
+    from onceward.epoch.starting import Start
 
 Sinks = Mapping[str, TwoPhaseCommitSink]
 Found = Mapping[str, LastCommit | None]
@@ -113,7 +116,9 @@ class Ending:
 class Beginning(Protocol):
     """What a lineage begins with."""
 
-    word: ClassVar[str]  # of its crash points
+    word: ClassVar[str]  # what a person calls it, and its crash points
+    in_doubt: ClassVar[type[Exception]]  # raised for an epoch that may be decided
+    changed: ClassVar[type[Exception]]  # raised for a sink that got another epoch meanwhile
 
     def origin(self, ending: Ending) -> Origin:
         """Where it comes from; when and over which sinks is filled in."""
@@ -127,12 +132,6 @@ class Beginning(Protocol):
         begun: of a pipeline that promises at-most-once the newest epoch that may be visible and is not done.
         """
 
-    def in_doubt(self, entry: Entry) -> Exception:
-        """The error for an epoch that may be decided."""
-
-    def changed(self, sink: str) -> Exception:
-        """The error for a sink that got another epoch meanwhile."""
-
     def lay_out(self, room: Home, deed: Deed, ending: Ending, found: Found, begun: Entry | None) -> int:
         """Everything that the lineage begins with, lasting; after which epoch it begins."""
 
@@ -141,21 +140,15 @@ class Beginning(Protocol):
 class NewLineage:
     """What is to begin, over which sinks. Called once the home is ours (`onceward.epoch.starting`)."""
 
-    home: Home
-    pipeline: str
-    guarantee: Guarantee
-    sinks: Sinks
+    start: "Start"
     begins: Beginning
-    now: Callable[[], str]  # the time of day, for people
-    fresh: Callable[[], str]  # a name for the lineage
-    report: Callable[[str], None]
 
     def look_first(self) -> tuple[Ending, Found]:
         """Before anybody is disturbed: what decides is asked, for the other sinks the home speaks."""
-        ending, found = Ending(self.home, decider_of(self.sinks)), dict[str, LastCommit | None]()
-        if self.guarantee is Guarantee.EXACTLY_ONCE:
-            deciding = {name: sink for name, sink in self.sinks.items() if isinstance(sink, DecidingSink)}
-            found = _told(ending, self.sinks) | look(deciding, self._owner(self.fresh(), 0))
+        ending, found = Ending(self.start.home, decider_of(self.start.sinks)), dict[str, LastCommit | None]()
+        if self.start.guarantee is Guarantee.EXACTLY_ONCE:
+            deciding = {name: sink for name, sink in self.start.sinks.items() if isinstance(sink, DecidingSink)}
+            found = _told(ending, self.start.sinks) | look(deciding, self._owner(self.start.process.fresh(), 0))
         self.begins.judge(ending, found, ending.begun)
         return ending, found
 
@@ -165,59 +158,69 @@ class NewLineage:
             return self._begin(term)
 
     def _begin(self, term: Term) -> Deed:
-        ending, owner = Ending(self.home, decider_of(self.sinks)), self._owner(self.fresh(), term.number)
+        ending = Ending(self.start.home, decider_of(self.start.sinks))
+        owner = self._owner(self.start.process.fresh(), term.number)
         found, begun = self._taken_over(ending, owner)
         known = ending.held() if ending.deed is not None else self.begins.held(ending)
         held = to_record({**known, **_held(found)}, ending.decider)
         origin = msgspec.structs.replace(self.begins.origin(ending), first_term=term.number, held=held)
         deed = Deed(
-            pipeline=self.pipeline,
+            pipeline=self.start.pipeline,
             lineage=owner.lineage,
-            guarantee=self.guarantee.value,
+            guarantee=self.start.guarantee.value,
             folder=f"{LINEAGES}/{term.number:06d}-{owner.lineage}",
             origin=origin,
         )
         return self._put_in_force(term, deed, ending, found, begun)
 
     def _owner(self, lineage: str, term: int) -> Owner:
-        return Owner(pipeline=self.pipeline, lineage=lineage, term=term, guarantee=self.guarantee)
+        return Owner(pipeline=self.start.pipeline, lineage=lineage, term=term, guarantee=self.start.guarantee)
 
     def _taken_over(self, ending: Ending, owner: Owner) -> tuple[Found, Entry | None]:
         """What the sinks hold, and nobody else can add to any more."""
         begun = self._closed(ending, owner)
-        if self.guarantee is not Guarantee.EXACTLY_ONCE:
+        if self.start.guarantee is not Guarantee.EXACTLY_ONCE:
             self.begins.judge(ending, {}, begun)
             return {}, begun
         if begun is not None:
-            raise self.begins.in_doubt(begun)
-        found = look(self.sinks, owner)
-        self.begins.judge(ending, _told(ending, self.sinks) | found, None)
+            raise self.begins.in_doubt(
+                f"epoch {begun.epoch} of {self.start.pipeline!r} is in doubt in {self.start.home.location}: a "
+                f"{self.begins.word} would throw away what may be decided. Finish it with one start of the pipeline "
+                f"as it is, or with `onceward resolve`; then {self.begins.word}."
+            )
+        found = look(self.start.sinks, owner)
+        self.begins.judge(ending, _told(ending, self.start.sinks) | found, None)
         self._fence(replace(owner, before=_held(found)), found)
         self._record_last(ending, found, owner.term)
         return found, None
 
     def _closed(self, ending: Ending, owner: Owner) -> Entry | None:
-        if self.guarantee is Guarantee.AT_LEAST_ONCE:
+        if self.start.guarantee is Guarantee.AT_LEAST_ONCE:
             return None
         return ending.close(owner)
 
     def _fence(self, owner: Owner, found: Found) -> None:
         """Take the sinks over, and look once more: whoever was quicker is noticed while the old lineage counts."""
-        for name, sink in reversed([*self.sinks.items()]):
+        for name, sink in reversed([*self.start.sinks.items()]):
             try:
                 sink.open(replace(owner, sink=name))
                 other = name in found and held_by(sink.last_commit()) != held_by(found[name])
             except ForeignLineage:
                 other = True
             if other:
-                raise self.begins.changed(name)
+                raise self.begins.changed(
+                    f"sink {name!r} got another epoch of {self.start.pipeline!r} during the {self.begins.word}: "
+                    "another driver was at work, or it was set back. Nothing has changed; do it once more."
+                )
 
     def _record_last(self, ending: Ending, found: Found, term: int) -> None:
         name = ending.decider
         last = found.get(name) if name is not None else None
         if name is None or last is None or last.lineage != ending.lineage or last.outcome is None or last.epoch < 0:
             return
-        entries = EntryMaker(self._owner(ending.lineage, term), {name: self.sinks[name]}, name, self.now)
+        entries = EntryMaker(
+            self._owner(ending.lineage, term), {name: self.start.sinks[name]}, name, self.start.process.now
+        )
         ending.record(entries, last, {name: Voted(last.outcome)})
 
     def _put_in_force(self, term: Term, deed: Deed, ending: Ending, found: Found, begun: Entry | None) -> Deed:
@@ -225,16 +228,16 @@ class NewLineage:
 
         Whatever fails from that write on, what was laid out stays: it may be in force.
         """
-        clear_leftovers(self.home, term.number)
+        clear_leftovers(self.start.home, term.number)
         try:
-            begins_after = self.begins.lay_out(self.home.of_lineage(deed), deed, ending, found, begun)
+            begins_after = self.begins.lay_out(self.start.home.of_lineage(deed), deed, ending, found, begun)
         except Exception:
-            self.home.storage.clear(deed.folder)
+            self.start.home.storage.clear(deed.folder)
             raise
         assert deed.origin is not None
         deed = msgspec.structs.replace(deed, origin=msgspec.structs.replace(deed.origin, begins_after=begins_after))
         crashpoints.reach(f"{self.begins.word}-ready")
-        deeds.begin(self.home.storage, term.number, deed)
+        deeds.begin(self.start.home.storage, term.number, deed)
         crashpoints.reach(f"{self.begins.word}-begun")
         return deed
 

@@ -32,7 +32,8 @@ class Resetting:
     """
 
     word: ClassVar[str] = "reset"
-    home: Home
+    in_doubt: ClassVar[type[Exception]] = ResetRefused
+    changed: ClassVar[type[Exception]] = ResetRefused
     pipeline: str
     sources: Sequence[frozenset[str]]
     offsets: Sequence[Offsets] | None = None
@@ -71,18 +72,6 @@ class Resetting:
                     f"{wanted[0][:8]}: it was emptied or restored from a backup. What it lacks would stay missing. "
                     "Restore it, or reset from an earlier place (--offsets), or from the beginning."
                 )
-
-    def in_doubt(self, entry: Entry) -> ResetRefused:
-        return ResetRefused(
-            f"epoch {entry.epoch} of {self.pipeline!r} is in doubt in {self.home.location}: a reset would throw away "
-            "what may be decided. Finish it with one start of the pipeline, or with `onceward resolve`, then reset."
-        )
-
-    def changed(self, sink: str) -> ResetRefused:
-        return ResetRefused(
-            f"sink {sink!r} got another epoch of {self.pipeline!r} while it was being reset: another driver was at "
-            "work, or it was set back. Nothing has changed; reset once more."
-        )
 
     def lay_out(self, room: Home, deed: Deed, ending: Ending, found: Found, begun: Entry | None) -> int:  # noqa: ARG002
         """As each source of the engine notes where it began: it finds the note, and begins there."""
@@ -154,15 +143,15 @@ def meaning(reset: NewLineage, resetting: Resetting) -> list[str]:
     ending, found = reset.look_first()
     begins = told(resetting.begins(ending, found, ending.begun))
     lines = [
-        f"state: {reset.pipeline} forgets all that its query keeps and counts epochs from 0 again",
+        f"state: {reset.start.pipeline} forgets all that its query keeps and counts epochs from 0 again",
         f"input: {begins or 'from where the source itself says (starting=), as at a first start'}",
     ]
     if ending.deed is not None and (skipped := skips.read(Checkpoint.noted(ending.room, skips.FILE))):
         lines.append(f"skipped records: {', '.join(str(it.place) for it in skipped)}; they are skipped no longer")
-    for name, sink in reset.sinks.items():
+    for name, sink in reset.start.sinks.items():
         last = found.get(name)
         upto = f"keeps epochs up to {last.epoch}" if last is not None and last.epoch != NEVER else "holds no epoch"
-        if reset.guarantee is not Guarantee.EXACTLY_ONCE:
+        if reset.start.guarantee is not Guarantee.EXACTLY_ONCE:
             upto = "keeps what it has"
         again = "nothing is written again" if resetting.from_group else sink.when_repeated()
         lines.append(f"{name}: {upto}; {again}")

@@ -180,8 +180,7 @@ class Pipeline:
     def require_restorable(self, savepoint: str | Path) -> None:
         """What a start from this savepoint would be refused for, as far as can be told without disturbing anybody."""
         shape = shape_of(self.source, self.output_mode, self.state)
-        home = self._home()
-        restoring(self, savepoint, home, shape, partitions=None, new_lineage=False, report=lambda _: None)
+        restoring(self, savepoint, start_of(self, self._home()), shape, partitions=None, new_lineage=False)
 
     @usable_home
     def reset(
@@ -200,10 +199,10 @@ class Pipeline:
         ended. What the sinks hold stays there. `confirm` is called with what this means
         for each of them, before anything is touched; what it raises ends it. take_over: fence a living driver at once.
         """
-        home = self._home()
-        reset, begins = resetting(self, home, offsets=offsets, from_group=from_group, report=report)
+        start = start_of(self, self._home(), at_once=take_over, report=report)
+        reset, begins = resetting(self, start, offsets=offsets, from_group=from_group)
         confirm(meaning(reset, begins))
-        start_of(self, home, at_once=take_over, report=report).begin(reset)
+        start.begin(reset)
 
     @usable_home
     def skip(
@@ -308,12 +307,12 @@ class Pipeline:
         fits = Fitting(self, lambda: stoppable_patience(patience_s, asked_to_stop), accept_lost_input=accept_lost_input)
         require_protobuf(fits.shape)
         require_workers(spark.sparkContext, self.sinks.values(), self.home if fits.shape.operators else None, report)
+        start = start_of(self, home, shape=fits.shape, fits=fits, at_once=take_over, report=report)
         begins: NewLineage | None = None
         if from_savepoint is not None:
             begins, fits.restore = restoring(
-                self, from_savepoint, home, fits.shape, partitions=partitions, new_lineage=new_lineage, report=report
+                self, from_savepoint, start, fits.shape, partitions=partitions, new_lineage=new_lineage
             )
-        start = start_of(self, home, shape=fits.shape, fits=fits, at_once=take_over, report=report)
         opened = take_home_over(
             start, consent=consent, begins=begins, patience_s=patience_s, asked_to_stop=asked_to_stop
         )

@@ -1,19 +1,17 @@
 """A reset as a pipeline asks for it: its sources by their number, and offsets compared with what the topics hold."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from py4j.protocol import Py4JJavaError
 
-from onceward.epoch.contract import Guarantee
-from onceward.epoch.home import Home
 from onceward.epoch.new_lineage import NewLineage
 from onceward.epoch.outcome import Span, TopicPartition
 from onceward.epoch.places import SourcePartition
 from onceward.epoch.resetting import Resetting
+from onceward.epoch.starting import Start
 from onceward.errors import BrokerUnreachable, ResetRefused, TopicUnusable
 from onceward.pipeline.java_admin import Described, java_admin, reason
-from onceward.pipeline.opening import THIS_PROCESS
 from onceward.pipeline.relations import is_kafka, numbered, options_of
 from onceward.pipeline.source_topics import topic_ids
 
@@ -28,7 +26,7 @@ Offsets = Mapping[tuple[str, int], int] | Mapping[tuple[int, str, int], int] | M
 
 
 def resetting(
-    pipeline: "Pipeline", home: Home, *, offsets: Offsets | None, from_group: bool, report: Callable[[str], None]
+    pipeline: "Pipeline", start: Start, *, offsets: Offsets | None, from_group: bool
 ) -> tuple[NewLineage, Resetting]:
     """Ready to be carried out once the home is ours; what can be refused before is refused here."""
     if offsets is not None and from_group:
@@ -37,24 +35,13 @@ def resetting(
     relations = numbered(pipeline.source) if offsets is not None or from_group else []
     there = [spans(spark, options_of(it)) if is_kafka(it) else {} for it in relations]
     resetting = Resetting(
-        home=home,
         pipeline=pipeline.name,
         sources=[frozenset(place.topic for place in found) for found in there],
         offsets=_by_source(offsets, there) if offsets is not None else None,
         from_group=from_group,
         topics=topic_ids(pipeline.source) if relations else [],
     )
-    reset = NewLineage(
-        home=home,
-        pipeline=pipeline.name,
-        guarantee=Guarantee(pipeline.guarantee),
-        sinks=pipeline.sinks,
-        begins=resetting,
-        now=THIS_PROCESS.now,
-        fresh=THIS_PROCESS.fresh,
-        report=report,
-    )
-    return reset, resetting
+    return NewLineage(start=start, begins=resetting), resetting
 
 
 def spans(spark: "SparkSession", options: Mapping[str, str]) -> dict[TopicPartition, Span]:

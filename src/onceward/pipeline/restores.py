@@ -1,20 +1,20 @@
 """A restore as a pipeline asks for it: the savepoint against its query, and Spark's way to rewrite state."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import SparkSession
 
-from onceward.epoch.contract import Guarantee, TwoPhaseCommitSink
+from onceward.epoch.contract import TwoPhaseCommitSink
 from onceward.epoch.entries import kind_of
-from onceward.epoch.home import MEMORY, Home, parse_home
+from onceward.epoch.home import MEMORY, parse_home
 from onceward.epoch.ledger import Entry, SinkEntry
 from onceward.epoch.new_lineage import NewLineage
 from onceward.epoch.query_shape import QueryShape, differences
+from onceward.epoch.starting import Start
 from onceward.errors import ConfigurationError
 from onceward.pipeline.hadoop import HadoopStorage
-from onceward.pipeline.opening import THIS_PROCESS
 from onceward.pipeline.plan_classes import require_known_classes
 from onceward.pipeline.reviving import revival
 from onceward.pipeline.rewriting import rewritten
@@ -29,12 +29,11 @@ if TYPE_CHECKING:
 def restoring(
     pipeline: "Pipeline",
     place: str | Path,
-    home: Home,
+    start: Start,
     shape: QueryShape,
     *,
     partitions: int | None,
     new_lineage: bool,
-    report: Callable[[str], None],
 ) -> tuple[NewLineage, Restoring]:
     """Ready to be carried out once the home is ours; what can be refused before is refused here."""
     spark = pipeline.source.sparkSession
@@ -42,33 +41,20 @@ def restoring(
     restore = Restoring(
         place=at,
         savepoint=load(at),
-        home=home,
-        pipeline=pipeline.name,
-        guarantee=Guarantee(pipeline.guarantee),
+        start=start,
         rewrite=lambda *to: rewritten(spark, *to),
         partitions=partitions,
         backend=pipeline.state.backend if pipeline.state is not None else None,
         knowingly=new_lineage,
-        now=THIS_PROCESS.now,
-        report=report,
     )
     require_known_classes(spark, at.around, f"{at.name}/{CHECKPOINT}", at.location)
     restore.check(differences(restore.savepoint.shape, shape))
-    begins = NewLineage(
-        home=home,
-        pipeline=pipeline.name,
-        guarantee=restore.guarantee,
-        sinks=pipeline.sinks,
-        begins=restore,
-        now=THIS_PROCESS.now,
-        fresh=THIS_PROCESS.fresh,
-        report=report,
-    )
+    begins = NewLineage(start=start, begins=restore)
     begins.look_first()
     if restore.savepoint.pipeline != pipeline.name and (
         shared := shared_outputs(restore.savepoint.entry, pipeline.sinks)
     ):
-        report(
+        start.report(
             f"{pipeline.name} is a copy of {restore.savepoint.pipeline} and writes to the same outputs as that one: "
             f"{'; '.join(shared)}. If both run, each of these gets the rows of both"
         )

@@ -12,6 +12,7 @@ from onceward.epoch.expected import Held, held_by, named
 from onceward.epoch.home import FIRST, Home
 from onceward.epoch.ledger import DONE, Entry, Ledger
 from onceward.epoch.new_lineage import Ending, Found
+from onceward.epoch.starting import Start
 from onceward.errors import ConfigurationError, SavepointOutdated, SavepointUnusable
 from onceward.savepoint.manifest import CHECKPOINT, Savepoint
 from onceward.savepoint.place import Place
@@ -29,17 +30,15 @@ class Restoring:
     """
 
     word: ClassVar[str] = "restore"
+    in_doubt: ClassVar[type[Exception]] = SavepointUnusable
+    changed: ClassVar[type[Exception]] = SavepointOutdated
     place: Place
     savepoint: Savepoint
-    home: Home
-    pipeline: str
-    guarantee: Guarantee
+    start: Start
     partitions: int | None = None
     backend: str | None = None
     rewrite: Callable[[str, Savepoint, int | None, str], int]
     knowingly: bool = False
-    now: Callable[[], str]
-    report: Callable[[str], None]
 
     def note(self, name: str) -> bytes | None:
         """What the pipeline's driver had noted."""
@@ -48,10 +47,10 @@ class Restoring:
     def check(self, differences: list[str]) -> None:
         """All that can be said without touching home or sinks. `differences`: of the query from the saved one."""
         saved = self.savepoint
-        if saved.guarantee != self.guarantee.value:
+        if saved.guarantee != self.start.guarantee.value:
             raise SavepointUnusable(
                 f"{self.place.location} was taken of a pipeline with guarantee {saved.guarantee!r}, not "
-                f"{self.guarantee.value!r}: what its epochs promise cannot change afterwards"
+                f"{self.start.guarantee.value!r}: what its epochs promise cannot change afterwards"
             )
         if differences:
             lines = "".join(f"\n  - {line}" for line in differences)
@@ -84,7 +83,7 @@ class Restoring:
         """The sinks hold what the savepoint knows of, or a person wants it all the same."""
         if self.knowingly:
             return
-        if self.guarantee is Guarantee.AT_MOST_ONCE:
+        if self.start.guarantee is Guarantee.AT_MOST_ONCE:
             self._require_nothing_begun(ending, begun)
         known, mark = self._known(ending), self._mark(ending)
         strange = {name: last for name, last in sorted(found.items()) if held_by(last) not in {known.get(name), mark}}
@@ -99,19 +98,6 @@ class Restoring:
                 "committed as new."
             )
 
-    def in_doubt(self, entry: Entry) -> SavepointUnusable:
-        return SavepointUnusable(
-            f"epoch {entry.epoch} of {self.pipeline!r} is in doubt in {self.home.location}: restoring would throw away "
-            "what may be decided. Start the pipeline once without --from, or finish the epoch with `onceward resolve`, "
-            "then restore."
-        )
-
-    def changed(self, sink: str) -> SavepointOutdated:
-        return SavepointOutdated(
-            f"sink {sink!r} got another epoch of {self.pipeline!r} while the savepoint was being restored: another "
-            "driver was at work, or it was set back. Nothing has changed; restore once more."
-        )
-
     def lay_out(self, room: Home, deed: Deed, ending: Ending, found: Found, begun: Entry | None) -> int:  # noqa: ARG002
         """The savepoint's checkpoint in its place, as many partitions as wanted, and the ledger's first entry."""
         unpack(self.place, self.savepoint, room, FIRST)
@@ -119,7 +105,7 @@ class Restoring:
         saved, epoch = self.savepoint, self.savepoint.epoch
         partitions, backend = self.partitions or saved.partitions, self.backend or saved.backend
         if saved.operators and (partitions, backend) != (saved.partitions, saved.backend):
-            self.report(
+            self.start.report(
                 f"rewriting the state: {partitions} partitions, backend {backend} (was {saved.partitions}, "
                 f"{saved.backend})"
             )
@@ -128,7 +114,7 @@ class Restoring:
             for name in room.storage.walk(FIRST):  # what was unpacked is synced, what the engine wrote is not
                 room.storage.sync(f"{FIRST}/{name}")
         self._record(room, deed, epoch)
-        self.report(
+        self.start.report(
             f"restored from {self.place.location}: epoch {saved.epoch} of {saved.pipeline!r}, lineage "
             f"{deed.lineage[:8]}"
         )
@@ -146,7 +132,7 @@ class Restoring:
             phase=DONE,
             positions=positions.texts,
             plan=positions.plan,
-            finished_at=self.now(),
+            finished_at=self.start.process.now(),
         )
         Ledger(room.storage, {}, deed.lineage).write(entry)
 
@@ -161,7 +147,7 @@ class Restoring:
 
     def held(self, ending: Ending) -> dict[str, Held]:
         """Of the pipeline itself what the savepoint says, also of sinks that are out now; a copy's hold nothing."""
-        return named(self.savepoint.held, ending.decider) if self.pipeline == self.savepoint.pipeline else {}
+        return named(self.savepoint.held, ending.decider) if self.start.pipeline == self.savepoint.pipeline else {}
 
     def _is_untouched(self, ending: Ending, newest: Entry | None) -> bool:
         """Whether the lineage in force began with this very savepoint, and has done nothing since."""
@@ -175,12 +161,12 @@ class Restoring:
         saved = self.savepoint
         newest = begun or ending.last
         is_saved = newest is not None and (newest.lineage, newest.epoch) == (saved.lineage, saved.epoch)
-        is_copys_first = newest is None and self.pipeline != saved.pipeline
+        is_copys_first = newest is None and self.start.pipeline != saved.pipeline
         if is_copys_first or is_saved or self._is_untouched(ending, newest):
             return
         known = ending.deed is not None and ending.lineage == saved.lineage
         raise SavepointOutdated(
-            f"{self.pipeline!r} promises at-most-once, and "
+            f"{self.start.pipeline!r} promises at-most-once, and "
             f"{f'has begun epochs up to {newest.epoch}' if newest is not None else 'what it has begun'} since the "
             f"savepoint of epoch {saved.epoch} {'may be visible' if known else 'cannot be told here'}: restoring would "
             "write it again. Start with --new-lineage (new_lineage=True) to do so knowingly."
@@ -192,10 +178,10 @@ class Restoring:
         held = named(saved.held, ending.decider).get(sink)
         if last is None:
             return self._nothing(sink, held)
-        if self.pipeline != saved.pipeline:
+        if self.start.pipeline != saved.pipeline:
             return (
-                f"sink {sink!r} holds epoch {last.epoch} of a pipeline named {self.pipeline!r} already: choose another "
-                "name for the copy"
+                f"sink {sink!r} holds epoch {last.epoch} of a pipeline named {self.start.pipeline!r} already: choose "
+                "another name for the copy"
             )
         if last.lineage != saved.lineage:
             return (
@@ -212,7 +198,7 @@ class Restoring:
         )
 
     def _nothing(self, sink: str, held: Held | None) -> str:
-        if self.pipeline != self.savepoint.pipeline or held is None:
+        if self.start.pipeline != self.savepoint.pipeline or held is None:
             return ""
         return (
             f"sink {sink!r} holds no epoch of the pipeline, the savepoint knows of epochs up to {held[1]} there: it "

@@ -34,8 +34,8 @@ def closes_nothing(self: NewLineage, ending: Ending, owner: Owner) -> Entry | No
 
 def begins_early(self: NewLineage, term: Term, deed: Deed, ending: Ending, found: Found, begun: Entry | None) -> Deed:
     """The new lineage is in force before its state, or the note of where it begins, is there."""
-    deeds.begin(self.home.storage, term.number, deed)
-    self.begins.lay_out(self.home.of_lineage(deed), deed, ending, found, begun)
+    deeds.begin(self.start.home.storage, term.number, deed)
+    self.begins.lay_out(self.start.home.of_lineage(deed), deed, ending, found, begun)
     return deed
 
 
@@ -49,7 +49,7 @@ def clears_what_it_began(
     try:
         return _put_in_force(self, term, deed, ending, found, begun)
     except PipelineFenced:
-        self.home.storage.clear(deed.folder)
+        self.start.home.storage.clear(deed.folder)
         raise
 
 

@@ -12,7 +12,7 @@ from onceward.epoch.contract import TwoPhaseCommitSink
 from onceward.epoch.coordinator import Coordinator
 from onceward.epoch.home import Home
 from onceward.epoch.inspection import deed_of, ledger_of
-from onceward.epoch.new_lineage import Beginning, NewLineage
+from onceward.epoch.new_lineage import NewLineage
 from onceward.epoch.patience import Patience
 from onceward.epoch.places import SourceRecord
 from onceward.epoch.ports import Process
@@ -78,13 +78,13 @@ class Life:
         people, query = self.world.people, self.world.people.query
         start = self._start(query)
         if people.asks_to_reset():
-            start.begin(self._new_lineage(start, self._reset(start)))
+            start.begin(NewLineage(start=start, begins=self._reset(start)))
             return
         place = self._savepoint(start.home)
         record = people.asks_to_skip()
         if record is not None and start.home.deed() is None:
             raise SkipRefused("nobody's home yet")
-        begins = self._new_lineage(start, self._restore(start, place)) if place is not None else None
+        begins = NewLineage(start=start, begins=self._restore(start, place)) if place is not None else None
         stop = Asked(self.world, self.driver)
         opened = start.take_over(self._coordinator, stop, consent=people.consent(), begins=begins)
         shift = self.site.lineages().shift_of(opened.taken.owner.lineage)
@@ -191,32 +191,15 @@ class Life:
             patience=Patience(PATIENCE_S, clock=world.time, sleep=world.sleep, keep_on=term.require_current),
         )
 
-    def _new_lineage(self, start: Start, begins: Beginning) -> NewLineage:
-        """As `onceward run --from` and `onceward reset` put it together."""
-        return NewLineage(
-            home=start.home,
-            pipeline=self.site.pipeline,
-            guarantee=start.guarantee,
-            sinks=start.sinks,
-            begins=begins,
-            now=start.process.now,
-            fresh=start.process.fresh,
-            report=self.world.tell,
-        )
-
     def _restore(self, start: Start, place: Place) -> Restoring:
         saved = load(place)
         other = 1 + (saved.partitions or 0) % MOST_PARTITIONS if self.world.people.asks_to_rescale() else None
         restore = Restoring(
             place=place,
             savepoint=saved,
-            home=start.home,
-            pipeline=self.site.pipeline,
-            guarantee=start.guarantee,
+            start=start,
             rewrite=lambda folder, saved, to, _: share_out(self.world, folder.removeprefix("home/"), saved, to or 1),
             partitions=other,
-            now=start.process.now,
-            report=self.world.tell,
         )
         assert saved.shape is not None
         assert start.shape is not None
@@ -234,8 +217,8 @@ class Life:
         dropped = deeds.ended(start.home.storage) is not None
         if last is not None and dropped and self.world.people.by_ledger:
             offsets = [offsets_of(text) for text in last.positions]
-            return Resetting(home=start.home, pipeline=self.site.pipeline, sources=sources, offsets=offsets)
-        return Resetting(home=start.home, pipeline=self.site.pipeline, sources=sources, from_group=True)
+            return Resetting(pipeline=self.site.pipeline, sources=sources, offsets=offsets)
+        return Resetting(pipeline=self.site.pipeline, sources=sources, from_group=True)
 
     def _skip(self, opened: Opened, place: SourceRecord) -> None:
         """As `onceward skip` does it."""
