@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import msgspec
 import pytest
 
 from epoch.memory import Meanwhile
@@ -33,8 +34,12 @@ def pipeline(storage: Meanwhile) -> Pipeline:
     return made
 
 
-def start(pipeline: Pipeline, shape: QueryShape) -> Opened:
-    return replace(pipeline.starting, shape=shape).take_over(
+def replace_sources(shape: QueryShape, *sources: str) -> QueryShape:
+    return msgspec.structs.replace(shape, sources=[*sources])
+
+
+def start(pipeline: Pipeline, shape: QueryShape, *, any_topics: bool = False) -> Opened:
+    return replace(pipeline.starting, shape=shape, any_topics=any_topics).take_over(
         lambda _: Coordinator(
             pipeline.sinks(), is_final=lambda _: True, clock=lambda: pipeline.now, sleep=pipeline.sleep
         ),
@@ -80,6 +85,16 @@ class TestTheQuery:
         start(pipeline, SUM).close()
         with pytest.raises(QueryChanged, match=r"which this one would misread.\n  - .*max\(v\)"):
             start(pipeline, MAX)
+
+    def test_that_reads_other_topics_is_another_unless_a_person_leaves_some_out(self, pipeline: Pipeline) -> None:
+        """I5: `--accept-lost-input`; the number of sources stays."""
+        was, now = (replace_sources(SUM, f"kafka subscribe={topic}") for topic in ("a,b", "b"))
+        query_shape.write(pipeline.notes, was)
+        with pytest.raises(QueryChanged, match="source 0 was kafka subscribe=a,b, now kafka subscribe=b"):
+            start(pipeline, now)
+        with pytest.raises(QueryChanged, match="an additional source 1"):
+            start(pipeline, replace_sources(SUM, "kafka subscribe=b", "kafka subscribe=c"), any_topics=True)
+        start(pipeline, now, any_topics=True).close()
 
     def test_that_is_noted_while_the_home_is_waited_for_counts(self, pipeline: Pipeline, storage: Meanwhile) -> None:
         """The driver that was waited for ran another one."""

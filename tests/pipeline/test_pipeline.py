@@ -13,6 +13,7 @@ from onceward.errors import (
     HomeMismatch,
     InvalidName,
     InvalidRows,
+    LedgerCorrupt,
     RecordTooLarge,
     SinkNotTransactional,
     TopicUnusable,
@@ -328,7 +329,7 @@ def test_a_deleted_checkpoint_is_refused(spark: SparkSession, kafka: Kafka, name
     with pytest.raises(HomeMismatch, match="metadata"):
         copy(spark, kafka, name, tmp_path / "home", source, target).start()
     shutil.rmtree(checkpoint_of(tmp_path / "home"))
-    with pytest.raises(HomeMismatch, match="checkpoint"):
+    with pytest.raises(LedgerCorrupt, match=r"in its checkpoint.*Restore the checkpoint from a backup"):
         copy(spark, kafka, name, tmp_path / "home", source, target).start()
 
 

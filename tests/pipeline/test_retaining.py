@@ -116,14 +116,24 @@ def test_after_a_failure_it_is_kept_on_failure_and_dropped_never(
     with pytest.raises((ConfigurationError, EpochFailed)):
         start("write", retain="on-failure").wait(120)
     assert (checkpoint_of(tmp_path / "home") / "offsets" / "0").exists()
+    start(retain="always").wait(120)
+    feed(tmp_path / "in", 1)
     with pytest.raises((ConfigurationError, EpochFailed)):
         start("write", retain="never").wait(120)
     ended = deeds.ended(Home.at(tmp_path / "home").storage)
     assert ended is not None
-    assert ended.epoch == -1
     assert ended.reason.startswith("failed: ")
-    with pytest.raises(CheckpointDropped, match="before its first epoch"):
+    with pytest.raises(CheckpointDropped, match=f"ended after epoch {ended.epoch}"):
         start()
+
+
+def test_before_the_first_epoch_there_is_nothing_to_drop(start: Callable[..., ow.Query], tmp_path: Path) -> None:
+    """E5: the next start goes on with what was planned."""
+    with pytest.raises((ConfigurationError, EpochFailed)):
+        start("write", retain="never").wait(120)
+    assert deeds.ended(Home.at(tmp_path / "home").storage) is None
+    start(retain="never").wait(120)
+    assert deeds.ended(Home.at(tmp_path / "home").storage) is not None
 
 
 def test_an_epoch_in_doubt_is_never_thrown_away(

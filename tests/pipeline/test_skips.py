@@ -154,8 +154,10 @@ def test_the_filter_is_above_each_kafka_source_and_changes_no_column(job: Job) -
     rate = job.spark.readStream.format("rate").load().selectExpr("cast(null as binary) as key", "'r' as value")
     frame = one.join(other.withColumnRenamed("key", "second"), "value").select("key", "value").union(rate)
     record = Skipped(topic="it's \\ one", partition=0, offset=3)
-    filtered = without(frame, [record])
+    filtered = without(frame, [record, msgspec.structs.replace(record, source=1)])
     assert filtered.schema == frame.schema
     plan = str(filtered._jdf.queryExecution().analyzed().toString())
     assert plan.count("it's") == 2
+    one_only = without(frame, [record])._jdf.queryExecution().analyzed().toString()
+    assert one_only.count("it's") == 1, "the other source has a record of its own there"
     assert without(rate, [record])._jdf.queryExecution().analyzed().toString().count("it's") == 0

@@ -11,7 +11,7 @@ from math import inf
 from typing import Final
 
 from onceward.epoch.contract import LastCommit
-from onceward.epoch.deeds import Deed
+from onceward.epoch.deeds import Deed, Origin
 from onceward.epoch.ledger import Entry
 from onceward.epoch.storage import Storage
 from onceward.epoch.term import starts
@@ -120,12 +120,20 @@ class Expected:
         return what if held[0] == self._lineage else f"{what} of lineage {held[0]}"
 
 
-def changes(held: Mapping[str, Held], lineage: str, last: Entry | None, sinks: Iterable[str]) -> list[str]:
+def changes(
+    held: Mapping[str, Held], lineage: str, origin: Origin | None, last: Entry | None, sinks: Iterable[str]
+) -> list[str]:
     """What a start says before its first epoch, if the sinks are other ones than those of the last."""
-    if last is None or not last.sinks:
+    if last is None:
         return []
+    if not last.sinks:  # a lineage that has done nothing yet: who has all that it began with?
+        began = (origin.lineage, origin.epoch) if origin is not None else ("", NEVER)
+        less = {
+            name: mine for name in sorted(sinks) if (mine := held.get(name)) and mine[0] == began[0] and mine < began
+        }
+        return [_came(name, mine, *began, last.epoch) for name, mine in less.items()]
     now, before = set(sinks), set(last.sinks)
-    told = [_came(name, held.get(name), lineage, last.epoch) for name in sorted(now - before)]
+    told = [_came(name, held.get(name), lineage, last.epoch, last.epoch) for name in sorted(now - before)]
     told += [
         f"sink {name!r} is no longer part of the pipeline: it keeps what it has, epochs up to {last.epoch}, and gets "
         "no more"
@@ -134,9 +142,10 @@ def changes(held: Mapping[str, Held], lineage: str, last: Entry | None, sinks: I
     return told
 
 
-def _came(sink: str, held: Held | None, lineage: str, last: int) -> str:
+def _came(sink: str, held: Held | None, lineage: str, upto: int, last: int) -> str:
+    """`upto`: what the other sinks have of that lineage. `last`: after which epoch it takes part."""
     if held is None:
-        return f"sink {sink!r} is new: it gets epochs from {last + 1} on, and nothing of those up to {last}"
+        return f"sink {sink!r} is new: it gets epochs from {last + 1} on, and nothing of those up to {upto}"
     newest = held[1] if held[0] == lineage else NEVER
-    away = f"epoch {last}" if newest + 1 == last else f"epochs {newest + 1} to {last}"
+    away = f"epoch {upto}" if newest + 1 == upto else f"epochs {newest + 1} to {upto}"
     return f"sink {sink!r} is back: {away} went without it and will not be in it; it gets epochs from {last + 1} on"

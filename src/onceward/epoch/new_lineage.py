@@ -162,7 +162,8 @@ class NewLineage:
         owner = self._owner(self.start.process.fresh(), term.number)
         found, begun = self._taken_over(ending, owner)
         known = ending.held() if ending.deed is not None else self.begins.held(ending)
-        held = to_record({**known, **_held(found)}, ending.decider)
+        absent = {name: held for name, held in known.items() if name not in found}
+        held = to_record({**absent, **_held(found)}, ending.decider)
         origin = msgspec.structs.replace(self.begins.origin(ending), first_term=term.number, held=held)
         deed = Deed(
             pipeline=self.start.pipeline,

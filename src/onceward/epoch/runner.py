@@ -152,6 +152,7 @@ class EpochRunner:
             return
         sink, taken = self.taken.sinks[decider], self.taken
         assert isinstance(sink, DecidingSink)
+        taken.term.require_current()  # where the newer driver runs without this sink, nobody has fenced us in it
         begins = taken.checkpoint.initial()
         last = LastCommit(
             lineage=taken.owner.lineage,

@@ -8,6 +8,8 @@ the same code.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+import msgspec
+
 from onceward.epoch import deeds, inspection, query_shape
 from onceward.epoch import term as terms
 from onceward.epoch.checkpoint import NOTES, Checkpoint
@@ -50,6 +52,7 @@ class Start:
     """A pipeline that is about to take its home over.
 
     `shape`: of the query that is to run; None: none is. `at_once`: a living driver is fenced and not waited for.
+    `any_topics`: its sources may leave topics out, as a person has said.
     """
 
     home: Home
@@ -60,6 +63,7 @@ class Start:
     shape: QueryShape | None = None
     fits: Fits = lambda _: None
     at_once: bool = False
+    any_topics: bool = False
     report: Callable[[str], None] = lambda _: None
 
     def take_over(
@@ -113,6 +117,7 @@ class Start:
             sleep=process.sleep,
             take_over=self.at_once,
             report=self.report,
+            home=f"home {self.home.location} of pipeline {self.pipeline!r}",
         )
         return term, process.keep(term)
 
@@ -133,9 +138,9 @@ class Start:
         self._require_ours(deed)
         if begins is None:
             _require_not_ended(self.home)
-            if deed is not None and self.shape is not None:
-                _require_same_query(self.home, deed, self.shape)
         self.fits(self.home)
+        if begins is None and deed is not None and self.shape is not None:
+            _require_same_query(self.home, deed, self.shape, any_topics=self.any_topics)
 
     def _require_nothing_open(self) -> None:
         """A deciding sink that is no longer here can be neither asked nor fenced."""
@@ -187,7 +192,7 @@ def _require_not_ended(home: Home) -> None:
         )
 
 
-def _require_same_query(home: Home, deed: Deed, now: QueryShape) -> None:
+def _require_same_query(home: Home, deed: Deed, now: QueryShape, *, any_topics: bool) -> None:
     """The state of one query is not that of another; before anything is committed there is none."""
     room = home.of_lineage(deed)
     committed = inspection.ledger_of(home, deed).last() is not None
@@ -202,6 +207,8 @@ def _require_same_query(home: Home, deed: Deed, now: QueryShape) -> None:
             f"{room.location} has lost {NOTES}/{query_shape.FILE} in its checkpoint: whether the state is that of this "
             "query cannot be told. Restore the checkpoint from a backup of the home."
         )
+    if any_topics and len(was.sources) == len(now.sources):
+        was = msgspec.structs.replace(was, sources=now.sources)
     if found := differences(was, now):
         lines = "".join(f"\n  - {line}" for line in found)
         raise QueryChanged(

@@ -113,7 +113,8 @@ class TakeOver:
             markers.update(self._resolve(recovered, resolved))
             self.term.require_current()  # paused on the way, and overtaken: what it would record counts no more
             self._record_last(checkpoint, recovered)
-            for line in changes(expected.held, self.owner.lineage, self.ledger.last(), self.coordinator.sinks):
+            sinks, last, origin = self.coordinator.sinks, self.ledger.last(), self.deed.origin
+            for line in changes(expected.held, self.owner.lineage, origin, last, sinks):
                 self.report(line)
             markers.update(self._mark_anew(checkpoint, recovered))
             expected.believe(markers)

@@ -307,7 +307,9 @@ class Pipeline:
         fits = Fitting(self, lambda: stoppable_patience(patience_s, asked_to_stop), accept_lost_input=accept_lost_input)
         require_protobuf(fits.shape)
         require_workers(spark.sparkContext, self.sinks.values(), self.home if fits.shape.operators else None, report)
-        start = start_of(self, home, shape=fits.shape, fits=fits, at_once=take_over, report=report)
+        start = start_of(
+            self, home, shape=fits.shape, fits=fits, at_once=take_over, any_topics=accept_lost_input, report=report
+        )
         begins: NewLineage | None = None
         if from_savepoint is not None:
             begins, fits.restore = restoring(

@@ -43,13 +43,13 @@ def settle(
     if retain == "always" or (retain == "on-failure" and failure is not None) or isinstance(failure, PipelineFenced):
         return
     pipeline, done = opened.taken.owner.pipeline, opened.taken.ledger.last()
-    if done is None:  # nothing is lost with it, and nothing is gained
-        return
     if (needed := _needed(opened, runner, saves=saves)) is not None:
         log.warning(
             "the checkpoint of pipeline %r is kept, against retain=%r: %s", pipeline, retain, needed,
             extra={"event": "checkpoint_kept", "pipeline": pipeline, "reason": needed},
         )  # fmt: skip
+        return
+    if done is None:  # nothing is lost with it, and nothing is gained
         return
     try:
         ended = Ended(epoch=done.epoch, reason=_reason(opened, failure), retain=retain, at=now())

@@ -46,7 +46,7 @@ def remembers_no_pins(self: Pins, checkpoint: str, epoch: int) -> str:
     return plan
 
 
-def any_query(home: Home, deed: Deed, now: QueryShape) -> None:
+def any_query(home: Home, deed: Deed, now: QueryShape, *, any_topics: bool) -> None:
     """The state is taken for that of whichever query is started."""
 
 

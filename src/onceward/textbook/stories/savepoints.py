@@ -73,7 +73,7 @@ def tell(stage: Stage) -> Ending:
         lives_in=(
             "src/onceward/savepoint/creating.py",
             "src/onceward/savepoint/restoring.py",
-            "src/onceward/epoch/lineage.py",
+            "src/onceward/epoch/new_lineage.py",
             "docs/savepoints.md",
         ),
     )
