@@ -178,3 +178,14 @@ def test_a_driver_that_is_overtaken_while_it_waits_for_its_last_entry_commits_no
     with pytest.raises(PipelineFenced, match="was taken over"):
         driver.run(1, "b")
     assert [it.epoch for it in driver.runner.finished] == [0]
+
+
+def test_a_driver_that_was_overtaken_before_its_first_epoch_leaves_no_marker() -> None:
+    """C6: where its successor runs without the deciding sink, nobody has fenced it there, and the marker would be found
+    as a stranger's when the sink is back."""
+    pipeline = Pipeline(decides=True)
+    driver = pipeline.start()
+    pipeline.claim()
+    with pytest.raises(PipelineFenced):
+        driver.run(0, "a")
+    assert pipeline.place.marker is None
