@@ -121,7 +121,7 @@ def test_once_the_new_lineage_has_a_marker_it_may_not_go_missing() -> None:
 
 @pytest.mark.parametrize("lost", ["s", "o"])
 def test_what_was_lost_before_the_reset_is_not_expected_after_it(pipeline: Pipeline, lost: str) -> None:
-    """I3: a group whose offsets went with their topic, a table that was emptied; the reset has looked, and begins anew."""
+    """I3: a group whose offsets went with their topic, a table that was emptied; the reset has looked there."""
     (pipeline.place if lost == "s" else pipeline.others["o"]).marker = None
     reset(pipeline)
     pipeline.start().run(0, "x")
