@@ -3,7 +3,7 @@
 import pytest
 
 from epoch.memory import Memory
-from onceward.epoch.query_shape import OperatorShape, QueryShape, differences, read, write
+from onceward.epoch.query_shape import FILE, OperatorShape, QueryShape, differences, read, write
 
 SUM = OperatorShape(name="Aggregate", keys=["customer string"], details=["sum(cents): bigint"])
 JOIN = OperatorShape(name="Join", keys=["id bigint"])
@@ -97,3 +97,13 @@ def test_a_home_keeps_the_last_starts_shape() -> None:
     assert storage.files["query.json"] is first
     write(storage, query(JOIN))
     assert read(storage.read("query.json")) == query(JOIN)
+
+
+def test_a_note_that_another_driver_left_lasts_before_it_is_relied_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """E9: its disk may have said no after the write; a power cut would take the note, and the home would be refused."""
+    notes, synced = Memory(), list[str]()
+    monkeypatch.setattr(notes, "sync", synced.append)
+    shape = QueryShape(sources=["kafka subscribe=in"])
+    write(notes, shape)
+    write(notes, shape)
+    assert synced == [FILE]

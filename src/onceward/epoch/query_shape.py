@@ -46,6 +46,8 @@ def write(notes: Storage, shape: QueryShape) -> None:
     """In a checkpoint that is ours, before the first epoch of a query is committed; most starts do not change it."""
     if notes.read(FILE) != seal(shape):
         notes.replace(FILE, seal(shape))
+    else:
+        notes.sync(FILE)  # whoever wrote it may have been stopped before it was synced
 
 
 def differences(was: QueryShape, now: QueryShape) -> list[str]:

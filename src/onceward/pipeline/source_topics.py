@@ -54,9 +54,8 @@ def require_still_read(frame: DataFrame, checkpoint: Checkpoint, home: str) -> N
 
 
 def note(topics: SourceTopics, notes: Storage) -> None:
-    """In a checkpoint that is ours; most starts have nothing new."""
-    if notes.read(FILE) != seal(topics):
-        notes.replace(FILE, seal(topics))
+    """In a checkpoint that is ours."""
+    notes.replace(FILE, seal(topics))
 
 
 def topic_ids(frame: DataFrame) -> list[dict[str, str]]:
