@@ -73,12 +73,13 @@ def is_gone(pid: int, start: str) -> bool:
 
     What /proc does not tell (too many open files, other users' processes hidden) is no proof.
     """
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return True
-    except OSError:
-        pass  # it is there, and somebody else's
+    if pid <= 0:  # as a forged file may say: these are groups of processes, and none in particular
+        return False
+    with suppress(PermissionError, OverflowError):  # it is there, and somebody else's; or no number of a process
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            return True
     fields = _stat(pid)
     return bool(fields) and (fields[0] in "ZX" or fields[19] != start)
 

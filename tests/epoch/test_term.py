@@ -299,6 +299,11 @@ class TestRealProcesses:
         monkeypatch.setattr(os, "kill", refuses)
         assert not is_gone(this_process("p", 1))
 
+    @pytest.mark.parametrize("pid", [0, -1, -(2**40), 2**80])
+    def test_a_number_that_is_no_processes_proves_nothing(self, pid: int) -> None:
+        """J5: a forged file may hold any."""
+        assert not is_gone(msgspec.structs.replace(this_process("p", 1), pid=pid))
+
     def test_a_process_of_another_machine_is_never_known_to_be_dead(self) -> None:
         elsewhere = msgspec.structs.replace(this_process("p", 1), machine="another", pid=2**22 + 1)
         assert not is_gone(elsewhere)
