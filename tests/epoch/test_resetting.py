@@ -500,6 +500,18 @@ class Tells(ListSink):
         return Verdict.COMMITTED
 
 
+def whose_decider_was_out() -> Pipeline:
+    """It has epoch 0 alone, up to 10; the other sink has epoch 1 too, up to 20."""
+    pipeline = Pipeline(decides=True, kind=Tells, others={"o": Place()})
+    for epoch, out in enumerate((set[str](), {"s"})):
+        pipeline.out = out
+        driver = pipeline.start()
+        driver.run(epoch, str(epoch), end=10 * (epoch + 1))
+        driver.end()
+    pipeline.out = set()
+    return pipeline
+
+
 class TestFromWhereTheLastCommitEnded:
     """I3, E9: positions are about topics, which Kafka knows by ids."""
 
@@ -523,13 +535,7 @@ class TestFromWhereTheLastCommitEnded:
     @pytest.mark.parametrize("times", [1, 2, 3])
     def test_is_where_it_was_however_often_it_is_asked_for(self, times: int) -> None:
         """I3: the deciding sink was out, so its marker is older than what the other one has."""
-        pipeline = Pipeline(decides=True, kind=Tells, others={"o": Place()})
-        for epoch, out in enumerate(((), ("s",))):
-            pipeline.out = {*out}
-            driver = pipeline.start()
-            driver.run(epoch, str(epoch), end=10 * (epoch + 1))
-            driver.end()
-        pipeline.out = set()
+        pipeline = whose_decider_was_out()
         for _ in range(times):
             reset(pipeline, from_group=True)
         ending = Ending(pipeline.home, "s")
@@ -537,13 +543,7 @@ class TestFromWhereTheLastCommitEnded:
 
     def test_is_not_known_once_a_lineage_was_to_begin_elsewhere(self) -> None:
         """The marker says where an older lineage was, and other sinks may have more."""
-        pipeline = Pipeline(decides=True, kind=Tells, others={"o": Place()})
-        for epoch, out in enumerate(((), ("s",))):
-            pipeline.out = {*out}
-            driver = pipeline.start()
-            driver.run(epoch, str(epoch), end=10 * (epoch + 1))
-            driver.end()
-        pipeline.out = set()
+        pipeline = whose_decider_was_out()
         reset(pipeline)
         with pytest.raises(ResetRefused, match="where the last committed epoch of 'p' ended is not known of in"):
             reset(pipeline, from_group=True)
